@@ -64,8 +64,6 @@ class StoreOpener:
         Raises:
             StorageError: It cannot be opened, or was closed.
         """
-        if self._store is not None and not self._closed:
-            return self._store
         async with self._opening:
             if self._closed:
                 raise StorageError("the database is closed here; open the stead again")
@@ -117,8 +115,6 @@ class OrchestratorOpener:
         Raises:
             StorageError: The database cannot be opened.
         """
-        if self.orchestrator is not None and self._knows_keys:
-            return self.orchestrator
         orchestrator = await self._open_orchestrator()
         async with self._opening:
             if not self._knows_keys:

@@ -122,16 +122,15 @@ def load_settings(
     Raises:
         SettingsError: A layer cannot be read, or has an unknown key or a bad value.
     """
-    leaves: list[Leaf] = []
-    if user_config is not None:
-        leaves.extend(_from_file(user_config))
-    if project_config is not None:
-        leaves.extend(_from_bytes(*project_config))
-    leaves.extend(_from_environment(environ))
-    leaves.extend(checked_leaves(given or {}, _constant_origin(GIVEN)))
-    for override in overrides:
-        leaves.extend(_from_override(override))
-    return merge_layers(leaves)
+    return merge_layers(
+        [
+            *(_from_file(user_config) if user_config is not None else ()),
+            *(_from_bytes(*project_config) if project_config is not None else ()),
+            *_from_environment(environ),
+            *checked_leaves(given or {}, _constant_origin(GIVEN)),
+            *(leaf for override in overrides for leaf in _from_override(override)),
+        ]
+    )
 
 
 def environment_name(path: KeyPath) -> str:

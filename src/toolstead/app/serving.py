@@ -104,8 +104,9 @@ async def serve_http(
     with ExitStack() as announcing:
 
         def announce(url: str) -> None:
-            servers = ServerFile(parts.places.data)
-            announcing.enter_context(servers.announce_server(parts.places.project, url, options.private_token))
+            announcing.enter_context(
+                ServerFile(parts.places.data).announce_server(parts.places.project, url, options.private_token)
+            )
             parts.conversations.open_early()
             on_ready(ServerAddress(url=url, new_token=options.token if server.token == "auto" else None))
 

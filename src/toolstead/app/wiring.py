@@ -148,21 +148,25 @@ class Wiring:
             state = self._switches.read()
             self.registry.apply_switches(state.disabled_tools)
             self.plugins.start_with(state)
-            stack.push_async_callback(self.files.aclose)
-            stack.push_async_callback(self._database.close)
-            stack.push_async_callback(self.approvals.close)
-            stack.push_async_callback(self.hooks.close)
-            stack.push_async_callback(self.plugins.close)
-            stack.push_async_callback(self.conversations.close)
-            stack.push_async_callback(self.kept.wait_until_written)
+            for end in (  # the last one first
+                self.files.aclose,
+                self._database.close,
+                self.approvals.close,
+                self.hooks.close,
+                self.plugins.close,
+                self.conversations.close,
+                self.kept.wait_until_written,
+            ):
+                stack.push_async_callback(end)
             await self.registry.reload()
             if self._watch:
                 users = self.files.users
-                await stack.enter_async_context(SwitchWatcher(self._switches, self._apply_state))
-                await stack.enter_async_context(
-                    FolderWatcher(users.folders[0], users, partial(self.registry.refresh, users))
-                )
-                await stack.enter_async_context(TrustWatcher(self.trust, self._apply_trust, follow=self._follow))
+                for watcher in (
+                    SwitchWatcher(self._switches, self._apply_state),
+                    FolderWatcher(users.folders[0], users, partial(self.registry.refresh, users)),
+                    TrustWatcher(self.trust, self._apply_trust, follow=self._follow),
+                ):
+                    await stack.enter_async_context(watcher)
             self._opened = stack.pop_all()
             self.is_open = True
 
@@ -243,9 +247,8 @@ class Wiring:
         background = OwnedTasks()
         if days := settings.storage.retention_days:
             background.start(expire_rows(store, days), name="toolstead-retention")
-        stack.push_async_callback(background.end_all)
-        stack.push_async_callback(runtimes.aclose)
-        stack.push_async_callback(orchestrator.close)
+        for end in (background.end_all, runtimes.aclose, orchestrator.close):  # the last one first
+            stack.push_async_callback(end)
         return orchestrator
 
     def _load_keys(self) -> None:

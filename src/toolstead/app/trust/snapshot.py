@@ -153,7 +153,12 @@ class _ScopeWalk:
             seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return
-        self._count_entry()
+        self._room -= 1
+        if self._room < 0:
+            raise TrustError(
+                f"{escape_unseen(str(self._project))} brings more than {MOST_FILES:,} files; "
+                "move what is no tool elsewhere"
+            )
         if not stat.S_ISDIR(seen.st_mode):
             if len(steps) == 1 or not stat.S_ISREG(seen.st_mode):  # a file called `.claude` holds no agents
                 yield _Entry(path=path, folder=folder, name=name, seen=seen)
@@ -176,14 +181,6 @@ class _ScopeWalk:
                 yield from self.walk_below(inner, f"{path}/", [found])
         finally:
             os.close(inner)
-
-    def _count_entry(self) -> None:
-        self._room -= 1
-        if self._room < 0:
-            raise TrustError(
-                f"{escape_unseen(str(self._project))} brings more than {MOST_FILES:,} files; "
-                "move what is no tool elsewhere"
-            )
 
 
 def _walk_scope(project: Path, without: Path | None) -> Iterator[_Entry]:
