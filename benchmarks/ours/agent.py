@@ -88,8 +88,8 @@ async def _invoked(stead: Toolstead) -> work.Run:
     async def connect(_: str) -> Scripted:
         return model
 
-    orchestrator = await stead.conversations()
-    runtimes: Any = stead._parts.conversations._runtimes
+    orchestrator: Any = await stead.conversations()
+    runtimes = orchestrator._defaults.runtime
     registry = stead._parts.registry
     kernel = KernelRuntime(
         connect=connect,

@@ -34,7 +34,6 @@ OURS = {
     "toolstead.adapters.rest",
     "toolstead.adapters.scripted",
     "toolstead.adapters.storage",
-    "toolstead.app.runtime_choice",
     "toolstead.app.runtimes",
     "toolstead.console.cli.group",
     "toolstead.invoker",

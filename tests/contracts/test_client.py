@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from toolstead import Toolstead, ToolsteadError
-from toolstead.app.client import InProcessClient, RunOptions, SteadClient
-from toolstead.app.connecting import open_client
+from toolstead.app.client import InProcessClient, SteadClient, open_client
 from toolstead.app.server_file import ServerAddress, ServerFile
 from toolstead.errors import ServeError
 
@@ -64,15 +63,15 @@ def nothing(_: str, __: dict[str, Any]) -> None:
 
 async def test_a_run_is_asked_for_told_as_it_comes_and_given_at_its_end(client: SteadClient) -> None:
     told: list[str] = []
-    run = await client.run_agent("you", RunOptions(thread_id="t1"), lambda kind, _: told.append(kind))
+    run = await client.run_agent("you", lambda kind, _: told.append(kind), thread_id="t1")
     assert (run["status"], run["result"], run["threadId"]) == ("completed", "Hello you", "t1")
     assert told[-1] == "completed"
     assert {"run.started", "message.delta"} <= set(told)
 
 
 async def test_conversations_are_listed_read_renamed_and_deleted(client: SteadClient) -> None:
-    await client.run_agent("first", RunOptions(thread_id="t1"), nothing)
-    await client.run_agent("second", RunOptions(thread_id="t2"), nothing)
+    await client.run_agent("first", nothing, thread_id="t1")
+    await client.run_agent("second", nothing, thread_id="t2")
     assert [thread["id"] for thread in await client.list_threads(10)] == ["t2", "t1"]
     assert [thread["id"] for thread in await client.list_threads(1)] == ["t2"]
     read = await client.read_thread("t1")
@@ -120,12 +119,12 @@ async def test_cancelling_the_wait_cancels_the_run(client: SteadClient) -> None:
         if kind == "message.delta":
             begun.set()
 
-    asking = asyncio.create_task(client.run_agent("hang", RunOptions(thread_id="t1"), hear))
+    asking = asyncio.create_task(client.run_agent("hang", hear, thread_id="t1"))
     await asyncio.wait_for(begun.wait(), PATIENCE)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(asking, PATIENCE)
-    assert (await client.run_agent("you", RunOptions(thread_id="t1"), nothing))["result"] == "Hello you"
+    assert (await client.run_agent("you", nothing, thread_id="t1"))["result"] == "Hello you"
 
 
 async def test_a_server_that_is_gone_is_replaced_by_this_process_and_named(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from tests.e2e.view import View
 from toolstead import Plugin, Tool, Toolstead
 from toolstead.app.keys import Keys
-from toolstead.app.models import Models
+from toolstead.app.runtimes import Models
 from toolstead.invoker.kernel_runtime import KernelRuntime
 from toolstead.kernel.activation import Limits
 from toolstead.orchestrator.request import RunRequest

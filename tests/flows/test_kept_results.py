@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolstead import Tool, ToolResult, Toolstead
-from toolstead.app.kept_results import LARGEST
+from toolstead.app.database import LARGEST
 from toolstead.errors import NotFoundError
 from toolstead.types.content import Image, Text
 

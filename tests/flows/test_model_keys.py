@@ -137,7 +137,7 @@ async def test_no_setting_changes_where_a_key_goes(two: Two, whose: str) -> None
 
 
 def test_every_setting_that_can_hold_an_address_was_tried() -> None:
-    holding = {key.name for key in known_keys().values() if isinstance(key.default, str | list)}
+    holding = {".".join(key.path) for key in known_keys().values() if isinstance(key.default, str | list)}
     tried = {name for section, table in tomllib.loads(KNOWN).items() for name in _names(section, table)}
     assert holding - CHOOSING == {name for name in tried if not name.startswith(("plugins", "mcp_servers"))}
 

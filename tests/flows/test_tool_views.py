@@ -154,8 +154,8 @@ async def test_a_model_that_calls_a_tool_it_was_not_offered_is_told_that_there_i
         model = ScriptedModel(
             calls(use("note-write")), says("done"), calls(use("note-write")), says("done"), name="scripted:one"
         )
-        await stead.conversations()
-        runtimes: Any = stead._parts.conversations._runtimes
+        conversations: Any = await stead.conversations()
+        runtimes = conversations._defaults.runtime
 
         async def connected(_: str) -> ScriptedModel:
             return model

@@ -17,8 +17,8 @@ from toolstead.adapters.installing import required_by
 from toolstead.app import doctor
 from toolstead.app.doctor import examine_setup
 from toolstead.app.keys import Keys
-from toolstead.app.runtime_choice import PROGRAMS, RuntimeProgram
-from toolstead.app.settings import ClaudeSettings, CodexSettings, RuntimeSettings, ScriptedSettings
+from toolstead.app.runtimes import PROGRAMS, RuntimeProgram
+from toolstead.app.settings import ProgramSettings, RuntimeSettings, ScriptedSettings
 
 KEY = "sk-never-shown-0123456789"
 UNTRIED = [
@@ -103,8 +103,8 @@ def test_a_login_is_not_looked_at_and_the_command_that_makes_one_is_told(
 ) -> None:
     monkeypatch.setattr(RuntimeProgram, "is_installed", property(lambda _self: True))
     monkeypatch.setattr(RuntimeProgram, "file", property(lambda _self: Path(sys.executable)))
-    logins = {"claude": RuntimeSettings(claude=ClaudeSettings(login=True))}
-    logins["codex"] = RuntimeSettings(codex=CodexSettings(login=True))
+    logins = {"claude": RuntimeSettings(claude=ProgramSettings(login=True))}
+    logins["codex"] = RuntimeSettings(codex=ProgramSettings(login=True))
     report = examine_setup(logins[program.name], Keys({}))
     assert (report.choice.name, report.choice.why) == (program.name, f"runtime.{program.name}.login is set")
     found = next(one for one in report.runtimes if one.name == program.name)
@@ -253,11 +253,11 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
         (RuntimeSettings(default="demo"), "runtime.default: the runtime 'demo' is not part of this version; the "),
         (RuntimeSettings(default="claude"), "runtime.default is claude; Claude Code: no key, and no login allowed"),
         (
-            RuntimeSettings(default="claude", model="gemini-3.8-flash", claude=ClaudeSettings(login=True)),
+            RuntimeSettings(default="claude", model="gemini-3.8-flash", claude=ProgramSettings(login=True)),
             "runtime.model is gemini-3.8-flash, a model of Google, and Claude Code cannot ask it",
         ),
         (
-            RuntimeSettings(default="claude", model="opsu", claude=ClaudeSettings(login=True)),
+            RuntimeSettings(default="claude", model="opsu", claude=ProgramSettings(login=True)),
             "model 'opsu' has no provider; did you mean 'opus'?",
         ),
         (RuntimeSettings(default="scripted"), "runtime.default is scripted, and runtime.scripted.script is not set"),
@@ -274,14 +274,14 @@ def test_it_is_not_good_where_asking_would_be_refused(settings: RuntimeSettings,
 
 
 def test_codex_may_know_a_model_that_nobody_else_knows() -> None:
-    settings = RuntimeSettings(default="codex", model="codex-of-its-own", codex=CodexSettings(login=True))
+    settings = RuntimeSettings(default="codex", model="codex-of-its-own", codex=ProgramSettings(login=True))
     assert examine_setup(settings, Keys({})).choice.name == "codex"
 
 
 def test_a_script_is_good_without_any_model() -> None:
     report = examine_setup(RuntimeSettings(scripted=ScriptedSettings(script="x.yaml")), Keys({}))
     assert (report.can_answer, report.choice.name, report.model) == (True, "scripted", None)
-    assert report.runtimes[-1].to_json() == {
+    assert json.loads(json.dumps(report.to_json()))["runtimes"][-1] == {
         "name": "scripted",
         "good": True,
         "says": "a script instead of a model: x.yaml",

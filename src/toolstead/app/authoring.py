@@ -7,11 +7,12 @@ import os
 import secrets
 import shlex
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from toolstead.app.places import Places, named_tools_folder
+from toolstead.app.private_file import write_synced
 from toolstead.errors import SettingsError, ToolsteadError
 
 _USUAL_EDITORS = ("vi", "nano")
@@ -53,11 +54,17 @@ def find_editor(*, at_terminal: bool, environ: Mapping[str, str] | None = None) 
         try:
             command = shlex.split(chosen)
         except ValueError as error:
-            reason = f"{chosen!r} cannot be read as a command: {str(error).lower()}"
-            raise SettingsError(key="", origin=f"environment {variable}", reason=reason) from None
+            raise SettingsError(
+                key="",
+                origin=f"environment {variable}",
+                reason=f"{chosen!r} cannot be read as a command: {str(error).lower()}",
+            ) from None
         if not command or shutil.which(command[0], path=path) is None:
-            reason = f"{chosen!r} begins with no program that can be found; name your editor, such as 'code --wait'"
-            raise SettingsError(key="", origin=f"environment {variable}", reason=reason)
+            raise SettingsError(
+                key="",
+                origin=f"environment {variable}",
+                reason=f"{chosen!r} begins with no program that can be found; name your editor, such as 'code --wait'",
+            )
         return command
     usual = [found for name in _USUAL_EDITORS if (found := shutil.which(name, path=path))] if at_terminal else []
     return usual[:1] or None
@@ -69,17 +76,8 @@ def add_file(path: Path, data: bytes) -> None:
     Raises:
         ToolsteadError: There is one already, or it cannot be written.
     """
-    _make_folder(path.parent)
-    try:
-        aside = _write_aside(path, data)
-        try:
-            _move_unless_there(aside, path)
-        finally:
-            aside.unlink(missing_ok=True)
-    except FileExistsError:
-        raise ToolsteadError(f"{path} exists already; edit that file, or choose another name") from None
-    except OSError as error:
-        raise ToolsteadError(f"{path} cannot be written: {error.strerror or error}") from None
+    with _written_aside(path, data) as aside:
+        _move_unless_there(aside, path)
 
 
 def put_file(path: Path, data: bytes) -> None:
@@ -91,37 +89,32 @@ def put_file(path: Path, data: bytes) -> None:
     with suppress(OSError):
         if path.read_bytes() == data:
             return
-    _make_folder(path.parent)
+    with _written_aside(path, data) as aside:
+        aside.replace(path)
+
+
+@contextmanager
+def _written_aside(path: Path, data: bytes) -> Generator[Path]:
+    """A hidden file beside `path`, written and synced, to be moved there; no reader of tool files looks at it.
+
+    Raises:
+        ToolsteadError: It cannot be written or moved.
+    """
     try:
-        aside = _write_aside(path, data)
-        try:
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolsteadError(f"the folder {path.parent} cannot be made: {error.strerror or error}") from None
+    aside = path.with_name(f".{path.name.lstrip('.')}.{secrets.token_hex(4)}.new")
+    try:
+        write_synced(aside, data, 0o666)
+        yield aside
+    except FileExistsError:
+        raise ToolsteadError(f"{path} exists already; edit that file, or choose another name") from None
     except OSError as error:
         raise ToolsteadError(f"{path} cannot be written: {error.strerror or error}") from None
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ToolsteadError(f"the folder {folder} cannot be made: {error.strerror or error}") from None
-
-
-def _write_aside(path: Path, data: bytes) -> Path:
-    """A hidden file beside `path`, written and synced; no reader of tool files looks at it."""
-    aside = path.with_name(f".{path.name.lstrip('.')}.{secrets.token_hex(4)}.new")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        aside.unlink(missing_ok=True)
-        raise
-    return aside
+    finally:
+        with suppress(OSError):
+            aside.unlink()
 
 
 def _move_unless_there(aside: Path, path: Path) -> None:

@@ -1,86 +1,31 @@
-"""One interface to a stead, wherever it is, and the implementation for a stead in this process."""
+"""One interface to a stead, wherever it is: in this process, or behind its HTTP server."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
 
-import msgspec
+from toolstead.app.server_file import ServerFile
+from toolstead.errors import ServeError
 
 if TYPE_CHECKING:
+    import httpx2
+
+    from toolstead.app.places import Places
     from toolstead.app.stead import Toolstead
 
 OnEvent = Callable[[str, dict[str, Any]], object]
 """Takes the type and the data of one event."""
 
+SECONDS = 60.0
+"""How long a server may take for one answer; a stream of events may be silent for longer."""
 
-class RunOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The options of a run besides its prompt; None leaves a choice to the thread and the settings."""
-
-    thread_id: str | None = None
-    runtime: str | None = None
-    agent: str | None = None
-    model: str | None = None
-    timeout: float | None = None
-
-
-class SteadClient(Protocol):
-    """A stead, as a command sees it. Every answer has the shape that REST gives it.
-
-    What the stead refuses is raised: its own error in this process, a `ServeError` with its words from a server.
-    """
-
-    @property
-    def url(self) -> str | None:
-        """The address of the server that answers; None when this process does."""
-        ...
-
-    @property
-    def lost_server(self) -> str | None:
-        """The address of a server that should answer for the project, and does not any more."""
-        ...
-
-    async def describe_state(self) -> Mapping[str, Any]:
-        """The runtime that answers, and why that one."""
-        ...
-
-    async def reload_tools(self) -> dict[str, Any]:
-        """Read every source of tools again; return what changed."""
-        ...
-
-    async def list_plugins(self) -> list[dict[str, Any]]:
-        """Every plugin, its secrets masked."""
-        ...
-
-    async def change_plugin(
-        self, name: str, *, enabled: bool, settings: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """Switch a plugin, and set some of its settings; return its new state."""
-        ...
-
-    async def reset_plugin(self, name: str) -> dict[str, Any]:
-        """Delete what was set for a plugin; return its new state."""
-        ...
-
-    async def list_threads(self, limit: int) -> list[dict[str, Any]]:
-        """Conversations, the newest first."""
-        ...
-
-    async def read_thread(self, id: str) -> dict[str, Any]:
-        """A conversation with its messages."""
-        ...
-
-    async def rename_thread(self, id: str, title: str) -> None:
-        """Give a conversation another title."""
-        ...
-
-    async def delete_thread(self, id: str) -> None:
-        """Delete a conversation; what runs in it is ended."""
-        ...
-
-    async def run_agent(self, prompt: str, options: RunOptions, on_event: OnEvent) -> dict[str, Any]:
-        """Ask an agent, and wait for the end of its run. Cancelling this cancels the run."""
-        ...
+_PLUGIN = frozenset({"name", "version", "enabled", "state", "tools", "settings"})
+_RELOAD = frozenset({"success", "toolCount", "errors", "added", "removed", "changed"})
 
 
 class InProcessClient:
@@ -93,50 +38,69 @@ class InProcessClient:
         self.lost_server = lost_server
 
     async def describe_state(self) -> Mapping[str, Any]:
-        """See `SteadClient`."""
+        """The runtime that answers, and why that one."""
         return self._stead.state()
 
     async def reload_tools(self) -> dict[str, Any]:
-        """See `SteadClient`."""
+        """Read every source of tools again; return what changed."""
         return (await self._stead.registry.reload_plugins()).to_json()
 
     async def list_plugins(self) -> list[dict[str, Any]]:
-        """See `SteadClient`."""
+        """Every plugin, its secrets masked."""
         return self._stead.plugins.show_plugins()
 
     async def change_plugin(
         self, name: str, *, enabled: bool, settings: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """See `SteadClient`."""
+        """Switch a plugin, and set some of its settings; return its new state."""
         return await self._stead.plugins.change_plugin(name, enabled=enabled, settings=settings)
 
     async def reset_plugin(self, name: str) -> dict[str, Any]:
-        """See `SteadClient`."""
+        """Delete what was set for a plugin; return its new state."""
         return await self._stead.plugins.reset_plugin(name)
 
     async def list_threads(self, limit: int) -> list[dict[str, Any]]:
-        """See `SteadClient`."""
+        """Conversations, the newest first."""
         store = (await self._stead.conversations()).store
         return [thread.to_json() for thread in await store.list_threads(limit=limit)]
 
     async def read_thread(self, id: str) -> dict[str, Any]:
-        """See `SteadClient`."""
+        """A conversation with its messages."""
         store = (await self._stead.conversations()).store
         thread = await store.read_thread(id)
         return {**thread.to_json(), "messages": [message.to_json() for message in await store.list_messages(id)]}
 
     async def rename_thread(self, id: str, title: str) -> None:
-        """See `SteadClient`."""
+        """Give a conversation another title."""
         await (await self._stead.conversations()).store.update_thread(id, title=title)
 
     async def delete_thread(self, id: str) -> None:
-        """See `SteadClient`."""
+        """Delete a conversation; what runs in it is ended."""
         await (await self._stead.conversations()).delete_thread(id)
 
-    async def run_agent(self, prompt: str, options: RunOptions, on_event: OnEvent) -> dict[str, Any]:
-        """See `SteadClient`."""
+    async def run_agent(
+        self,
+        prompt: str,
+        on_event: OnEvent,
+        *,
+        thread_id: str | None = None,
+        agent: str | None = None,
+        model: str | None = None,
+        runtime: str | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Ask an agent, and wait for the end of its run. Cancelling this cancels the run.
+
+        None leaves a choice to the thread and the settings.
+        """
         run = await self._stead.invoke(
-            prompt, on_message=lambda event: on_event(event.type, dict(event.data)), **msgspec.structs.asdict(options)
+            prompt,
+            thread_id=thread_id,
+            agent=agent,
+            model=model,
+            runtime=runtime,
+            timeout=timeout,
+            on_message=lambda event: on_event(event.type, dict(event.data)),
         )
         return run.to_json()
 
@@ -151,3 +115,227 @@ class InProcessClient:
             found.extend(event.to_json() for event in page)
             after = page[-1].id
         return found
+
+
+class NoListenerError(ServeError):
+    """The server has gone."""
+
+
+class HttpClient:
+    """A running server; close it at the end. What it refuses is a `ServeError` with its own message.
+
+    Attributes:
+        url: Its address.
+    """
+
+    lost_server = None
+
+    def __init__(self, url: str, token: str) -> None:
+        """Prepare a client; connect to nothing yet.
+
+        Raises:
+            ServeError: The address is not valid.
+        """
+        if not url.startswith(("http://", "https://")):
+            raise ServeError(f"{url}: an address begins with http:// or https://")
+        self.url = url.rstrip("/")
+        import httpx2  # not above: most commands find no server
+
+        # A token goes to the address it is for, and nowhere else: no proxies, no redirects.
+        self._client = httpx2.AsyncClient(
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            timeout=SECONDS,
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    async def aclose(self) -> None:
+        """Close its connections."""
+        await self._client.aclose()
+
+    async def is_listening(self) -> bool:
+        """Whether the server is there; one that died may still be on the list.
+
+        Raises:
+            ServeError: Something else answers at its address.
+        """
+        try:
+            await self.describe_state()
+        except NoListenerError:
+            return False
+        return True
+
+    async def describe_state(self) -> Mapping[str, Any]:
+        """See `InProcessClient`."""
+        return await self._send_request("GET", "/api/health")
+
+    async def reload_tools(self) -> dict[str, Any]:
+        """See `InProcessClient`."""
+        return self._check_keys(await self._send_request("POST", "/api/tools/reload", {}), _RELOAD)
+
+    async def list_plugins(self) -> list[dict[str, Any]]:
+        """See `InProcessClient`."""
+        found: Any = self._check_keys(await self._send_request("GET", "/api/plugins"), {"plugins"})["plugins"]
+        if not isinstance(found, list):
+            raise self._foreign_server()
+        return [self._check_keys(plugin, _PLUGIN) for plugin in cast("list[Any]", found)]
+
+    async def change_plugin(
+        self, name: str, *, enabled: bool, settings: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """See `InProcessClient`."""
+        body = {"enabled": enabled, **({"settings": dict(settings)} if settings is not None else {})}
+        return self._check_keys(await self._send_request("PATCH", f"/api/plugins/{_quote_id(name)}", body), _PLUGIN)
+
+    async def reset_plugin(self, name: str) -> dict[str, Any]:
+        """See `InProcessClient`."""
+        return self._check_keys(await self._send_request("POST", f"/api/plugins/{_quote_id(name)}/reset"), _PLUGIN)
+
+    async def list_threads(self, limit: int) -> list[dict[str, Any]]:
+        """See `InProcessClient`."""
+        return self._check_keys(await self._send_request("GET", f"/api/threads?limit={limit}"), {"threads"})["threads"]
+
+    async def read_thread(self, id: str) -> dict[str, Any]:
+        """See `InProcessClient`."""
+        return await self._send_request("GET", f"/api/threads/{_quote_id(id)}")
+
+    async def rename_thread(self, id: str, title: str) -> None:
+        """See `InProcessClient`."""
+        await self._send_request("PATCH", f"/api/threads/{_quote_id(id)}", {"title": title})
+
+    async def delete_thread(self, id: str) -> None:
+        """See `InProcessClient`."""
+        await self._send_request("DELETE", f"/api/threads/{_quote_id(id)}")
+
+    async def run_agent(
+        self,
+        prompt: str,
+        on_event: OnEvent,
+        *,
+        thread_id: str | None = None,
+        agent: str | None = None,
+        model: str | None = None,
+        runtime: str | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """See `InProcessClient`."""
+        options = {"threadId": thread_id, "agent": agent, "model": model, "runtime": runtime, "timeout": timeout}
+        body = {"prompt": prompt, **{key: value for key, value in options.items() if value is not None}}
+        run = f"/api/runs/{self._check_keys(await self._send_request('POST', '/api/runs', body), {'runId'})['runId']}"
+        try:
+            async with self._open("GET", f"{run}/events", accept="text/event-stream", seconds=None) as response:
+                async for line in response.aiter_lines():
+                    if line.startswith("data:"):
+                        event = json.loads(line[5:])
+                        on_event(event["type"], event["data"])
+        except asyncio.CancelledError:
+            await self._send_request("POST", f"{run}/cancel", {})
+            raise
+        return await self._send_request("GET", run)
+
+    async def _send_request(self, method: str, path: str, body: Any = None) -> Any:
+        """The JSON that a route answers; None for an answer without a body.
+
+        Raises:
+            NoListenerError: The server is gone.
+            ServeError: It cannot be reached, or refused; its own message is in the text.
+        """
+        async with self._open(method, path, body) as response:
+            data = await response.aread()
+        try:
+            return json.loads(data) if data else None
+        except ValueError:
+            raise self._foreign_server(path) from None
+
+    @asynccontextmanager
+    async def _open(
+        self, method: str, path: str, body: Any = None, *, accept: str = "*/*", seconds: float | None = SECONDS
+    ) -> AsyncGenerator[httpx2.Response]:
+        import httpx2
+
+        address = f"{self.url}{path}"
+        headers = {"Accept": accept, **({"Content-Type": "application/json"} if body is not None else {})}
+        # Not by the library, which raises for what is no JSON, such as half a character: the server says that better.
+        data = json.dumps(body).encode() if body is not None else None
+        try:
+            async with self._client.stream(method, address, content=data, headers=headers, timeout=seconds) as response:
+                if not response.is_success:
+                    raise ServeError(
+                        f"{address} answered {response.status_code}: {_read_detail(await response.aread())}"
+                    )
+                yield response
+        except (httpx2.ConnectError, httpx2.TimeoutException, httpx2.InvalidURL) as error:
+            causes = [cause for cause in _find_causes(error) if isinstance(cause, OSError)]
+            if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+                raise NoListenerError(f"{self.url} cannot be reached: no server listens there") from None
+            # The system's own error message, where there is one.
+            messages = [str(error) or type(error).__name__, *filter(None, map(str, causes))]
+            raise ServeError(f"{address} cannot be reached: {messages[-1]}") from None
+        except httpx2.TransportError as error:
+            raise ServeError(f"{address} broke off in the middle of its answer: {error!r}") from None
+
+    def _check_keys(self, answer: Any, keys: frozenset[str] | set[str]) -> dict[str, Any]:
+        if not isinstance(answer, dict) or not keys.issubset(cast("dict[str, Any]", answer)):
+            raise self._foreign_server()
+        return cast("dict[str, Any]", answer)
+
+    def _foreign_server(self, path: str = "") -> ServeError:
+        return ServeError(f"{self.url}{path} answered, but not as a Toolstead server does")
+
+
+SteadClient = InProcessClient | HttpClient
+"""A stead, as a command sees it. Every answer has the shape that REST gives it.
+
+What the stead refuses is raised: its own error in this process, a `ServeError` with its words from a server.
+"""
+
+
+@asynccontextmanager
+async def open_client(
+    places: Places, create_stead: Callable[[], Toolstead], *, url: str | None, read_token: Callable[[], str]
+) -> AsyncGenerator[SteadClient]:
+    """The server that was named, else the project's own if one runs, else a stead in this process.
+
+    Args:
+        places: Where the project and the data are.
+        create_stead: Makes the stead where no server answers.
+        url: The server to ask, instead of the project's own.
+        read_token: The token for a server that is not one of this user's; empty for none.
+
+    Raises:
+        ServeError: The one that was named has an address that cannot be asked.
+    """
+    servers = ServerFile(places.data)
+    known = servers.find_server(places.project) if url is None else servers.find_url(url)
+    address = url if known is None else known.url
+    if address is not None:
+        # A server's token is never sent to another address: that one gets the token of the settings, or none.
+        async with aclosing(HttpClient(address, known.token if known is not None else read_token())) as client:
+            if url is not None or await client.is_listening():
+                yield client
+                return
+    async with create_stead() as stead:
+        yield InProcessClient(stead, lost_server=address)
+
+
+def _quote_id(id: str) -> str:
+    return quote(id, safe="")
+
+
+def _read_detail(data: bytes) -> str:
+    try:
+        document: Any = json.loads(data)
+        return str(document["detail"])
+    except (ValueError, KeyError, TypeError):
+        return data.decode("utf-8", "replace")[:500]
+
+
+def _find_causes(error: BaseException | None) -> list[BaseException]:
+    """An error and those it came from: the libraries wrap the system's error, once for each address."""
+    if error is None:
+        return []
+    several: Any = getattr(error, "exceptions", None)  # of an exception group
+    return [
+        error,
+        *(cause for one in several or (error.__cause__ or error.__context__,) for cause in _find_causes(one)),
+    ]

@@ -1,47 +1,62 @@
-"""The database of a stead, opened when something first needs it.
+"""The database of a stead and what needs it: conversations, and the whole results behind handles.
 
-Nothing heavy is imported before.
+Each part is imported and opened when something first needs it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
+import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from toolstead.errors import StorageError
-from toolstead.orchestrator.store import Store
+import msgspec
+
+from toolstead.concurrency.owned_tasks import OwnedTasks
+from toolstead.errors import InvocationError, StorageError
 
 if TYPE_CHECKING:
     from toolstead.app.places import Places
     from toolstead.orchestrator.event_log import EventLog
+    from toolstead.orchestrator.orchestrator import Orchestrator
+    from toolstead.orchestrator.store import Store
+    from toolstead.types.result import ToolResult
+
+logger = logging.getLogger(__name__)
 
 FILE = "toolstead.db"
-OpenStore = Callable[..., Awaitable[Store]]
+LARGEST = 32 * 1024 * 1024
+MOST_WAITING = 64 * 1024 * 1024
+EXPIRE_SECONDS = 3_600.0
+_DAY = 86_400.0
 
 
 class StoreOpener:
     """Opens the store once, lets the event log write into it, and closes it."""
 
-    def __init__(self, places: Places, *, environ: Mapping[str, str], log: EventLog) -> None:
+    def __init__(
+        self, places: Places, *, environ: Mapping[str, str], log: EventLog, on_open: Callable[[Store, bool], object]
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            places: Where the data are.
+            environ: May name another database.
+            log: What writes its events there.
+            on_open: Called once it is open, with whether other machines may use it too. It must not block.
+        """
         self._locks = places.data / "locks"
         self._url: str | Path = environ.get("TOOLSTEAD_DATABASE_URL") or places.data / FILE
         self._log = log
+        self._on_open = on_open
         self._opening = asyncio.Lock()
-        self._listeners: list[Callable[[Store], object]] = []
         self._store: Store | None = None
         self._closed = False
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether other machines may use it too."""
-        return not isinstance(self._url, Path)
-
-    def on_open(self, listener: Callable[[Store], object]) -> None:
-        """Add a listener that is called once, when the database is open. It must not block."""
-        self._listeners.append(listener)
 
     async def open(self) -> Store:
         """The store; the first call opens it.
@@ -49,18 +64,15 @@ class StoreOpener:
         Raises:
             StorageError: It cannot be opened, or was closed.
         """
-        if self._store is not None and not self._closed:
-            return self._store
         async with self._opening:
             if self._closed:
                 raise StorageError("the database is closed here; open the stead again")
             if self._store is None:
                 storage = await asyncio.to_thread(importlib.import_module, "toolstead.adapters.storage.store")
-                open_store: OpenStore = storage.open_store
-                self._store = await open_store(self._url, locks=self._locks)
-                self._log.attach_store(self._store)
-                for listener in self._listeners:
-                    listener(self._store)
+                opened: Store = await storage.open_store(self._url, locks=self._locks)
+                self._store = opened
+                self._log.attach_store(opened)
+                self._on_open(opened, not isinstance(self._url, Path))
             return self._store
 
     async def close(self) -> None:
@@ -70,3 +82,135 @@ class StoreOpener:
             await self._log.detach_store()
             if self._store is not None:
                 await self._store.close()
+
+
+class OrchestratorOpener:
+    """Opens what conversations need, once, and closes it.
+
+    Attributes:
+        orchestrator: Threads and runs; None while they are not open.
+    """
+
+    def __init__(
+        self, begin: Callable[[AsyncExitStack], Awaitable[Orchestrator]], load_keys: Callable[[], None]
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            begin: Opens the database and ends runs that were lost. What it puts on the stack is closed at the end.
+            load_keys: Asks the keyring where the environment has no key; it may be slow, and may ask a person.
+        """
+        self.orchestrator: Orchestrator | None = None
+        self._begin = begin
+        self._load_keys = load_keys
+        self._opening = asyncio.Lock()
+        self._opened = AsyncExitStack()
+        self._tasks = OwnedTasks()
+        self._closing = False
+        self._knows_keys = False
+
+    async def open(self) -> Orchestrator:
+        """Threads and runs; the first call opens them.
+
+        Raises:
+            StorageError: The database cannot be opened.
+        """
+        orchestrator = await self._open_orchestrator()
+        async with self._opening:
+            if not self._knows_keys:
+                await asyncio.to_thread(self._load_keys)
+                self._knows_keys = True
+        return orchestrator
+
+    def open_early(self, *, after: float = 0.0) -> None:
+        """Open in the background, so that the first request does not wait for it.
+
+        A failure is logged and raised to the next caller; each caller tries again.
+        """
+        self._tasks.start(self._open_early(after), name="toolstead-open-database")
+
+    async def close(self) -> None:
+        """End the open runs, and store their ends; the database stays open for parts that close later."""
+        self._closing = True
+        await self._tasks.end_all()
+        async with self._opening:
+            self.orchestrator = None
+        await self._opened.aclose()
+
+    async def _open_orchestrator(self) -> Orchestrator:
+        """Open without reading the keyring: a server that runs no agent needs no key."""
+        async with self._opening:
+            if self._closing:
+                raise InvocationError("Toolstead is shutting down; try again after the restart")
+            if self.orchestrator is None:
+                self.orchestrator = await self._begin(self._opened)
+            return self.orchestrator
+
+    async def _open_early(self, after: float) -> None:
+        await asyncio.sleep(after)
+        try:
+            await self._open_orchestrator()
+        except StorageError as error:
+            logger.warning("threads and runs are unavailable for now: %s", error)
+
+
+async def expire_rows(store: Store, days: int) -> None:
+    """Delete stored events and results once they are this old, every hour, until cancelled."""
+    while True:
+        try:
+            if count := await store.expire_rows(time.time() - days * _DAY):
+                logger.info("%s stored events and results were older than %s days: deleted", count, days)
+        except Exception:
+            logger.exception("old events could not be deleted")
+        await asyncio.sleep(EXPIRE_SECONDS)
+
+
+class KeptResults:
+    """Whole results behind handles, for callers that were shown only a part.
+
+    They are written after the call, to the database, which is opened for the first one; what waits is bounded.
+    """
+
+    def __init__(self, open_store: Callable[[], Awaitable[Store]]) -> None:
+        self._open_store = open_store
+        self._waiting = 0
+        self._writing: set[asyncio.Task[None]] = set()
+
+    def __call__(self, result: ToolResult) -> str | None:
+        """Store a result; return its handle, or None when it is too large."""
+        try:
+            data = msgspec.json.encode(result.to_json())
+        except (TypeError, UnicodeEncodeError):  # half characters and the like, which no file can hold
+            return None
+        if len(data) > LARGEST or self._waiting + len(data) > MOST_WAITING:
+            logger.warning("a result of %s bytes is not kept: at most %s are", f"{len(data):,}", f"{LARGEST:,}")
+            return None
+        handle = f"res_{secrets.token_urlsafe(16)}"
+        self._waiting += len(data)
+        task = asyncio.create_task(self._keep_result(handle, data), name=f"toolstead-keep-{handle}")
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+        return handle
+
+    async def read(self, handle: str) -> Any:
+        """A kept result, as JSON.
+
+        Raises:
+            NotFoundError: No such result.
+            StorageError: It cannot be read.
+        """
+        await self.wait_until_written()
+        return msgspec.json.decode(await (await self._open_store()).read_result(handle))
+
+    async def wait_until_written(self) -> None:
+        """Wait until what is being written is written."""
+        if self._writing:
+            await asyncio.wait(tuple(self._writing))
+
+    async def _keep_result(self, handle: str, data: bytes) -> None:
+        try:
+            await (await self._open_store()).keep_result(handle, data)
+        except StorageError as error:
+            logger.warning("the whole result %s could not be kept: %s", handle, error)
+        finally:
+            self._waiting -= len(data)

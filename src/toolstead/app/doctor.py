@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
+
+import msgspec
 
 from toolstead.adapters.installing import install_command, reinstall_command
 from toolstead.adapters.providers.catalogue import MAIN, VENDORS, VendorState, find_model, state_of
 from toolstead.app.keys import SERVICE, Keys
 from toolstead.app.masks import mask_value
-from toolstead.app.models import Models
-from toolstead.app.runtime_choice import (
+from toolstead.app.runtimes import (
     PROGRAMS,
     Choice,
+    Models,
     RuntimeProgram,
     absence_reason,
     lacking_keys,
@@ -39,8 +40,7 @@ EXTRAS = {
 """The packages that an extra brings."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorFinding:
+class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was checked.
 
     Attributes:
@@ -55,13 +55,8 @@ class DoctorFinding:
     says: str
     todo: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """The shape of `doctor --json`."""
-        return {"name": self.name, "good": self.good, "says": self.says, "todo": list(self.todo)}
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorReport:
+class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was checked.
 
     Attributes:
@@ -74,9 +69,9 @@ class DoctorReport:
 
     choice: Choice
     model: str | None
-    runtimes: list[DoctorFinding] = field(default_factory=list[DoctorFinding])
-    models: list[DoctorFinding] = field(default_factory=list[DoctorFinding])
-    extras: list[DoctorFinding] = field(default_factory=list[DoctorFinding])
+    runtimes: list[DoctorFinding]
+    models: list[DoctorFinding]
+    extras: list[DoctorFinding]
 
     @property
     def can_answer(self) -> bool:
@@ -90,9 +85,9 @@ class DoctorReport:
             "runtime": self.choice.name,
             "runtimeReason": self.choice.why,
             "model": self.model,
-            "runtimes": [item.to_json() for item in self.runtimes],
-            "models": [item.to_json() for item in self.models],
-            "extras": [item.to_json() for item in self.extras],
+            "runtimes": msgspec.to_builtins(self.runtimes),
+            "models": msgspec.to_builtins(self.models),
+            "extras": msgspec.to_builtins(self.extras),
         }
 
 
@@ -130,8 +125,7 @@ def _chosen_runtime(settings: RuntimeSettings, keys: Keys) -> tuple[Choice, str 
     if program is not None:
         found = _examine_program(program, settings, keys)
         if not found.good:
-            why = f"{choice.why or f'runtime.default is {program.name}'}; {found.says}"
-            return Choice(name=None, why=why), None
+            return Choice(name=None, why=f"{choice.why or f'runtime.default is {program.name}'}; {found.says}"), None
         unfit = _unfit_reason(program, settings.model)
         return (Choice(name=None, why=unfit) if unfit else choice), None
     if choice.name != "kernel":
@@ -163,18 +157,28 @@ def _examine_program(program: RuntimeProgram, settings: RuntimeSettings, keys: K
         return DoctorFinding(name=name, good=None, says=f"{title}: not installed", todo=(install_command(name),))
     login = getattr(settings, name).login
     if fault := program.find_fault():
-        todo = (reinstall_command(program.brought_by),)
         wanted = settings.default in ("auto", name) and (login or keys(program.key))
-        good = False if wanted else None
-        return DoctorFinding(name=name, good=good, says=f"{title} cannot be started: {fault}", todo=todo)
+        return DoctorFinding(
+            name=name,
+            good=False if wanted else None,
+            says=f"{title} cannot be started: {fault}",
+            todo=(reinstall_command(program.brought_by),),
+        )
     if login:
-        log_in = f"{shlex.quote(str(program.file))} {program.log_in}"
-        says = f"{title}: with your own login, which is not checked. If there is none:"
-        return DoctorFinding(name=name, good=True, says=says, todo=(log_in,))
+        return DoctorFinding(
+            name=name,
+            good=True,
+            says=f"{title}: with your own login, which is not checked. If there is none:",
+            todo=(f"{shlex.quote(str(program.file))} {program.log_in}",),
+        )
     if keys(program.key):
         return DoctorFinding(name=name, good=True, says=f"{title}: {program.key} from {keys.origin_of(program.key)}")
-    todo = (f"export {program.key}=…", f"toolstead ask --set runtime.{name}.login=true …")
-    return DoctorFinding(name=name, good=None, says=f"{title}: no key, and no login allowed", todo=todo)
+    return DoctorFinding(
+        name=name,
+        good=None,
+        says=f"{title}: no key, and no login allowed",
+        todo=(f"export {program.key}=…", f"toolstead ask --set runtime.{name}.login=true …"),
+    )
 
 
 def _examine_kernel(extra: DoctorFinding, models: list[DoctorFinding]) -> DoctorFinding:
@@ -190,8 +194,12 @@ def _examine_kernel(extra: DoctorFinding, models: list[DoctorFinding]) -> Doctor
 def _examine_scripted(settings: RuntimeSettings) -> DoctorFinding:
     if script := settings.scripted.script:
         return DoctorFinding(name="scripted", good=True, says=f"a script instead of a model: {script}")
-    todo = ("toolstead ask --set runtime.scripted.script=FILE …",)
-    return DoctorFinding(name="scripted", good=None, says="a script instead of a model: none is set", todo=todo)
+    return DoctorFinding(
+        name="scripted",
+        good=None,
+        says="a script instead of a model: none is set",
+        todo=("toolstead ask --set runtime.scripted.script=FILE …",),
+    )
 
 
 def _examine_api(state: VendorState, keys: Keys) -> DoctorFinding:
@@ -199,8 +207,9 @@ def _examine_api(state: VendorState, keys: Keys) -> DoctorFinding:
     if not state.usable:
         missing = state.advice.removeprefix("set ").partition(" or ")[0]
         kept = (f"keyring set {SERVICE} {missing}",) if find_spec("keyring") is not None else ()
-        todo = (f"export {missing}=…", *kept)
-        return DoctorFinding(name=vendor.name, good=None, says=f"{vendor.title}: no key", todo=todo)
+        return DoctorFinding(
+            name=vendor.name, good=None, says=f"{vendor.title}: no key", todo=(f"export {missing}=…", *kept)
+        )
     says = f"{state.source} from {keys.origin_of(state.source)}" if state.source else "needs no key"
     address = vendor.find_address(keys)
     elsewhere = f", at {mask_value((), address)}" if address != vendor.url or not vendor.needs_key else ""
@@ -213,6 +222,9 @@ def _examine_extra(name: str, packages: tuple[str, ...], needed: str | None) -> 
             name=name, good=True, says=", ".join(f"{package} {version(package)}" for package in packages)
         )
     except PackageNotFoundError as error:
-        good = False if name == needed else None
-        todo = (install_command(name),)
-        return DoctorFinding(name=name, good=good, says=f"{error.name} is not installed", todo=todo)
+        return DoctorFinding(
+            name=name,
+            good=False if name == needed else None,
+            says=f"{error.name} is not installed",
+            todo=(install_command(name),),
+        )

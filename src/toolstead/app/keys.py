@@ -26,11 +26,10 @@ class Keys:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
         self._kept: dict[str, str] = {}
-        self._asked: set[str] = set()
 
     def __call__(self, name: str) -> str | None:
         """The value of an environment's name; None when there is none, or an empty one."""
-        return self.environ.get(name, "").strip() or self._kept.get(name)
+        return self.environ.get(name, "").strip() or self._kept.get(name) or None
 
     def origin_of(self, name: str) -> str:
         """Where the value comes from, in words."""
@@ -38,17 +37,16 @@ class Keys:
 
     def load(self, names: Iterable[str]) -> None:
         """Ask the keyring for names that the environment does not have, each once. It may wait for a person."""
-        wanted = [name for name in names if self(name) is None and name not in self._asked]
+        wanted = [name for name in names if self(name) is None and name not in self._kept]
         if not wanted or find_spec("keyring") is None:
             return
         import keyring
         from keyring.errors import KeyringError, NoKeyringError
 
         for name in wanted:
-            self._asked.add(name)
+            self._kept[name] = ""  # asked once, whatever comes of it
             try:
-                if value := (keyring.get_password(SERVICE, name) or "").strip():
-                    self._kept[name] = value
+                self._kept[name] = (keyring.get_password(SERVICE, name) or "").strip()
             except NoKeyringError:
                 return  # the package is there, and nothing on this machine that keeps keys
             except KeyringError as error:

@@ -1,4 +1,4 @@
-"""The layers of settings, lowest first: defaults, user, project, environment, Python, `--set`.
+"""The layers of settings, lowest first: defaults, user, project, environment, Python, `--set`; and what they merge to.
 
 `settings_for` is what a process calls; `load_settings` is the same with everything handed in.
 What reads TOML is imported when there is TOML to read: a server without a file starts sooner.
@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolstead.app.effective_settings import LoadedSettings, merge_layers, nest_value
+import msgspec
+
+from toolstead.app.masks import mask_value
 from toolstead.app.places import Places
-from toolstead.app.settings import known_keys
-from toolstead.app.settings_check import KeyPath, Leaf, OriginOf, checked_leaves
+from toolstead.app.settings import IN_EFFECT, OPEN_IN_EFFECT, OPEN_TABLES, UNIONS, Settings, known_keys
+from toolstead.app.settings_check import Leaf, OriginOf, checked_leaves
+from toolstead.app.toml_text import KeyPath, find_lines, read_toml, split_key, toml_key
 from toolstead.errors import SettingsError, find_nearest
 
 PREFIX = "TOOLSTEAD_"
@@ -28,10 +31,44 @@ FIXED_NAMES = (
 )
 """The environment names with a single underscore; every other one is a mistake."""
 
+DEFAULT = "default"
 GIVEN = "Toolstead(settings=…)"
 SET = "--set"
 
 _AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)")
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """One effective value and its history.
+
+    Attributes:
+        key: The dotted key, as TOML writes it.
+        path: The key's parts.
+        value: The effective value; a secret is masked.
+        origin: Where it was set; for a list that grows with every layer, all of them.
+        overrode: The values it took the place of, nearest layer first, each with its origin.
+        in_effect: Whether anything in this version reads it.
+        masked: Whether the value shown is not the real one.
+    """
+
+    key: str
+    path: KeyPath
+    value: Any
+    origin: str
+    overrode: tuple[tuple[Any, str], ...] = ()
+    in_effect: bool = True
+    masked: bool = False
+
+
+class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings a process runs with, and how they came about."""
+
+    settings: Settings
+    explained: tuple[Explained, ...]
+
+    def explain_values(self) -> list[Explained]:
+        """Every value with its origin, in the order of the documentation."""
+        return list(self.explained)
 
 
 def settings_for(
@@ -55,10 +92,11 @@ def settings_for(
     Raises:
         SettingsError: A layer cannot be read, or has an unknown key or a bad value.
     """
+    project_config = places.project / ".toolstead" / "config.toml"
     return load_settings(
         environ=os.environ if environ is None else environ,
-        user_config=places.user_config,
-        project_config=(places.project_config, approved_config) if approved_config is not None else None,
+        user_config=places.user / "config.toml",
+        project_config=(project_config, approved_config) if approved_config is not None else None,
         overrides=overrides,
         given=given,
     )
@@ -84,16 +122,15 @@ def load_settings(
     Raises:
         SettingsError: A layer cannot be read, or has an unknown key or a bad value.
     """
-    leaves: list[Leaf] = []
-    if user_config is not None:
-        leaves.extend(_from_file(user_config))
-    if project_config is not None:
-        leaves.extend(_from_bytes(*project_config))
-    leaves.extend(_from_environment(environ))
-    leaves.extend(checked_leaves(given or {}, _said_by(GIVEN)))
-    for override in overrides:
-        leaves.extend(_from_override(override))
-    return merge_layers(leaves)
+    return merge_layers(
+        [
+            *(_from_file(user_config) if user_config is not None else ()),
+            *(_from_bytes(*project_config) if project_config is not None else ()),
+            *_from_environment(environ),
+            *checked_leaves(given or {}, _constant_origin(GIVEN)),
+            *(leaf for override in overrides for leaf in _from_override(override)),
+        ]
+    )
 
 
 def environment_name(path: KeyPath) -> str:
@@ -107,26 +144,20 @@ def _from_file(path: Path) -> list[Leaf]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        reason = f"cannot be read: {error.strerror or error}"
-        raise SettingsError(key="", origin=str(path), reason=reason) from None
+        raise SettingsError(key="", origin=str(path), reason=f"cannot be read: {error.strerror or error}") from None
     return _from_bytes(path, data)
 
 
 def _from_bytes(path: Path, data: bytes) -> list[Leaf]:
+    import tomllib
+
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        reason = "is not UTF-8, as TOML must be; save it as UTF-8"
-        raise SettingsError(key="", origin=f"{path}:{line}", reason=reason) from None
-    return _from_text(path, text)
-
-
-def _from_text(path: Path, text: str) -> list[Leaf]:
-    import tomllib
-
-    from toolstead.app.toml_keys import find_lines
-
+        raise SettingsError(
+            key="", origin=f"{path}:{line}", reason="is not UTF-8, as TOML must be; save it as UTF-8"
+        ) from None
     try:
         table = tomllib.loads(text)
         lines = find_lines(text, table)
@@ -163,47 +194,121 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Leaf]:
         origin = f"environment {name}"
         if name in FIXED_NAMES:
             if name == "TOOLSTEAD_TOKEN" and environ[name]:
-                yield from checked_leaves({"server": {"token": environ[name]}}, _said_by(origin))
+                yield from checked_leaves({"server": {"token": environ[name]}}, _constant_origin(origin))
             continue
         parts = name.removeprefix(PREFIX).split("__")
         if len(parts) < 2 or not all(parts):
             raise SettingsError(key="", origin=origin, reason=_unknown_name(name))
         if name != name.upper():
-            reason = f"settings in the environment are written in capitals: {name.upper()}"
-            raise SettingsError(key="", origin=origin, reason=reason)
+            raise SettingsError(
+                key="", origin=origin, reason=f"settings in the environment are written in capitals: {name.upper()}"
+            )
         path = tuple(part.lower() for part in parts)
-        yield from checked_leaves(nest_value(path, _parse_value(environ[name])), _said_by(origin), environment_name)
+        yield from checked_leaves(
+            nest_value(path, _parse_value(environ[name])), _constant_origin(origin), environment_name
+        )
 
 
 def _from_override(override: str) -> list[Leaf]:
-    from toolstead.app.toml_keys import split_key
-
     key = split_key(override)
     if key is None:
         shown = override.partition("=")[0][:80]
-        reason = f"{shown!r} is not of the form section.key=value, such as tools.timeout=30"
-        raise SettingsError(key="", origin=SET, reason=reason)
+        raise SettingsError(
+            key="", origin=SET, reason=f"{shown!r} is not of the form section.key=value, such as tools.timeout=30"
+        )
     path, value = key
-    return checked_leaves(nest_value(path, _parse_value(value)), _said_by(SET))
+    return checked_leaves(nest_value(path, _parse_value(value)), _constant_origin(SET))
 
 
-def _said_by(origin: str) -> OriginOf:
+def _constant_origin(origin: str) -> OriginOf:
     return lambda _: origin
 
 
 def _parse_value(text: str) -> Any:
     """Read a value as TOML; what is no TOML value is text."""
-    import tomllib
-
-    try:
-        document = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):
-        return text
+    document = read_toml(f"value = {text}")
     # A line break in the text could bring further keys along: then it is no value either.
-    return document["value"] if document.keys() == {"value"} else text
+    return document["value"] if document is not None and document.keys() == {"value"} else text
 
 
 def _unknown_name(name: str) -> str:
     names = [*FIXED_NAMES, *(environment_name(path) for path in known_keys())]
     (nearest,) = find_nearest(name.upper(), names, cutoff=0)
     return f"unknown name; the nearest is {nearest} (settings are written TOOLSTEAD_<SECTION>__<KEY>)"
+
+
+def merge_layers(leaves: Iterable[Leaf]) -> LoadedSettings:
+    """Put the layers on top of the defaults, lowest first.
+
+    Tables merge, lists replace, the lists in `UNIONS` grow with every layer.
+    """
+    given = {path: [Leaf(path=path, value=key.default, origin=DEFAULT)] for path, key in known_keys().items()}
+    for leaf in leaves:
+        if leaf.path in known_keys():
+            given[leaf.path].append(leaf)
+        else:
+            _add_open(given, leaf)
+    tree: dict[str, Any] = {}
+    explained: list[Explained] = []
+    for path in _in_order(given):
+        value, explanation = _settle_value(path, given[path])
+        _plant_value(tree, path, value)
+        explained.append(explanation)
+    return LoadedSettings(settings=msgspec.convert(tree, Settings), explained=tuple(explained))
+
+
+def _add_open(given: dict[KeyPath, list[Leaf]], leaf: Leaf) -> None:
+    """Add a leaf of an open table, where a value may take a table's place and the other way round."""
+    path = leaf.path
+    below = [other for other in given if len(other) > len(path) and other[: len(path)] == path]
+    if leaf.value == {} and below:
+        return
+    history = given.pop(path, [])
+    for other in below:
+        rest = other[len(path) :]
+        history.extend(msgspec.structs.replace(old, value=nest_value(rest, old.value)) for old in given.pop(other))
+    for depth in range(1, len(path)):
+        history.extend(old for old in given.pop(path[:depth], ()) if old.value != {})
+    given[path] = [*history, leaf]
+
+
+def nest_value(path: KeyPath, value: Any) -> Any:
+    """The tables that lead to a value, with it in the innermost."""
+    for name in reversed(path):
+        value = {name: value}
+    return value
+
+
+def _settle_value(path: KeyPath, history: list[Leaf]) -> tuple[Any, Explained]:
+    """The effective value of a key, and what may be shown of how it came about."""
+    name = ".".join(path)
+    value, origin, overrode = history[-1].value, history[-1].origin, history[-2::-1]
+    if name in UNIONS:
+        value = list(dict.fromkeys(item for old in history for item in old.value))
+        origin = " + ".join(dict.fromkeys(old.origin for old in history[1:])) or DEFAULT
+        overrode = []
+    shown = mask_value(path, value)
+    return value, Explained(
+        key=toml_key(path),
+        path=path,
+        value=shown,
+        origin=origin,
+        overrode=tuple((mask_value(path, old.value), old.origin) for old in overrode),
+        in_effect=name in IN_EFFECT or path[0] in OPEN_IN_EFFECT,
+        masked=shown != value,
+    )
+
+
+def _in_order(paths: Collection[KeyPath]) -> list[KeyPath]:
+    order: list[KeyPath] = []
+    for section in Settings.__struct_fields__:
+        found = [path for path in paths if path[0] == section]
+        # A table's own values before its sub-tables, or it could not be written as TOML.
+        order.extend(sorted(found, key=lambda path: (path[:-1], path[-1])) if section in OPEN_TABLES else found)
+    return order
+
+
+def _plant_value(tree: dict[str, Any], path: KeyPath, value: Any) -> None:
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value

@@ -1,14 +1,25 @@
-"""What must not be shown: tokens, keys and passwords, wherever a setting is printed."""
+"""What must not be shown: tokens, keys and passwords, wherever a setting is printed.
+
+The settings of plugins are shown masked, and unmasked when they come back.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from toolstead.errors import PluginError
+
+if TYPE_CHECKING:
+    from toolstead.plugins.host import PluginView
 
 MASK = "********"
 
-_TELLING = re.compile(r"token|secret|key|passw|credential|authorization", re.IGNORECASE)
+_SECRET_WORD = re.compile(r"token|secret|key|passw|credential|authorization", re.IGNORECASE)
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _WHOLE = frozenset({"env", "headers"})
 _SERVER_TOKEN = ("server", "token")
@@ -26,7 +37,7 @@ def is_secret(path: Sequence[str]) -> bool:
         return False
     if path[0] == "mcp_servers" and path[2] in _WHOLE:
         return True
-    return any(_TELLING.search(part) for part in path[2:])
+    return any(_SECRET_WORD.search(part) for part in path[2:])
 
 
 def mask_value(path: Sequence[str], value: Any) -> Any:
@@ -36,16 +47,82 @@ def mask_value(path: Sequence[str], value: Any) -> Any:
     for a token to be made; and a number of tokens is a limit.
     """
     if is_secret(path):
-        open_word = value == "" or isinstance(value, bool) or (value == "auto" and tuple(path) == _SERVER_TOKEN)
-        open_word = open_word or (isinstance(value, int) and path[-1].endswith("tokens"))
-        return value if open_word else MASK
+        is_auto = value == "auto" and tuple(path) == _SERVER_TOKEN
+        is_limit = isinstance(value, int) and path[-1].endswith("tokens")
+        return value if value == "" or isinstance(value, bool) or is_auto or is_limit else MASK
     match value:
         case str():
             return _USER_INFO.sub(MASK, value)
         case list():
             return [mask_value(path, item) for item in cast("list[Any]", value)]
         case Mapping():
-            table = cast("Mapping[str, Any]", value)
-            return {key: mask_value((*path, key), item) for key, item in table.items()}
+            return {key: mask_value((*path, key), item) for key, item in cast("Mapping[str, Any]", value).items()}
         case _:
             return value
+
+
+def merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables merge, and null takes a key back."""
+    table = dict(below)
+    for key, value in above.items():
+        inner = table.get(key)
+        if value is None:
+            table.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(inner, Mapping):
+            table[key] = merge_tables(cast("Mapping[str, Any]", inner), cast("Mapping[str, Any]", value))
+        else:
+            table[key] = value
+    return table
+
+
+def unmask_settings(view: PluginView, sent: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a client sends after it was shown masked ones: a value that is still masked changes nothing.
+
+    Raises:
+        PluginError: It is no JSON, or a mask stands where the hidden value is unknown.
+    """
+    try:
+        json.dumps(dict(sent), allow_nan=False)
+        plain = msgspec.json.decode(msgspec.json.encode(dict(sent)), type=dict[str, Any])
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise PluginError(plugin=view.name, field="settings", reason=f"they must be JSON: {error}") from None
+    return _without_masks(view.name, (), plain, _table_of(view.settings) or {})
+
+
+def show_plugin(view: PluginView) -> dict[str, Any]:
+    """A plugin as interfaces show it, its secrets masked."""
+    settings = mask_value(("plugins", view.name), _table_of(view.settings))
+    return msgspec.structs.replace(view, settings=settings, error=view.error or None).to_json()
+
+
+def _table_of(settings: Any) -> Any:
+    """Settings as JSON, whatever class they are of."""
+    if hasattr(settings, "model_dump"):
+        return settings.model_dump(mode="json")
+    given = dict(cast("Mapping[str, Any]", settings)) if isinstance(settings, Mapping) else settings
+    return msgspec.to_builtins(given, enc_hook=str)
+
+
+def _without_masks(
+    plugin: str, path: tuple[str, ...], sent: Mapping[str, Any], current: Mapping[str, Any]
+) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    for key, value in sent.items():
+        now = current.get(key)
+        if not _has_mask(value):
+            table[key] = value
+        elif isinstance(value, Mapping) and isinstance(now, Mapping):
+            inner = cast("Mapping[str, Any]", value), cast("Mapping[str, Any]", now)
+            table[key] = _without_masks(plugin, (*path, key), *inner)
+        elif value not in (MASK, mask_value(("plugins", plugin, *path, key), now)):
+            reason = f"a part of it is masked ({MASK}), and cannot be kept in something else; write all of it"
+            raise PluginError(plugin=plugin, field="settings", reason=f"{'.'.join((*path, key))}: {reason}")
+    return table
+
+
+def _has_mask(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_mask, cast("Mapping[str, Any]", value).values()))
+    if isinstance(value, list):
+        return any(map(_has_mask, cast("list[Any]", value)))
+    return isinstance(value, str) and MASK in value

@@ -27,16 +27,6 @@ class Places:
     user: Path
     data: Path
 
-    @property
-    def user_config(self) -> Path:
-        """The user's settings."""
-        return self.user / "config.toml"
-
-    @property
-    def project_config(self) -> Path:
-        """The project's settings, which count only when the project is trusted."""
-        return self.project / ".toolstead" / "config.toml"
-
 
 def find_places(
     *, explicit: Path | None = None, environ: Mapping[str, str] | None = None, cwd: Path | None = None
@@ -85,8 +75,9 @@ def find_project_root(start: Path, explicit: Path | None = None) -> Path:
         named = start / explicit
         if not _is_folder(named):
             what = "is not a folder" if os.path.lexists(named) else "does not exist"
-            reason = f"{str(named)!r} {what}; name the project's root folder"
-            raise SettingsError(key="", origin="project", reason=reason)
+            raise SettingsError(
+                key="", origin="project", reason=f"{str(named)!r} {what}; name the project's root folder"
+            )
         return named.resolve()
     start = start.resolve()
     for folder in (start, *start.parents):
@@ -106,8 +97,11 @@ def _is_folder(path: Path) -> bool:
 def _own_folder(own: str, cwd: Path, environ: Mapping[str, str]) -> Path:
     folder = _home_folder(environ) / own[2:] if own.startswith("~/") else cwd / own
     if os.path.lexists(folder) and not _is_folder(folder):
-        reason = f"{str(folder)!r} is not a folder; it must name the folder for settings and data"
-        raise SettingsError(key="", origin="environment TOOLSTEAD_HOME", reason=reason)
+        raise SettingsError(
+            key="",
+            origin="environment TOOLSTEAD_HOME",
+            reason=f"{str(folder)!r} is not a folder; it must name the folder for settings and data",
+        )
     return folder.resolve()
 
 
@@ -124,13 +118,17 @@ def _home_folder(environ: Mapping[str, str]) -> Path:
     try:
         return Path.home()
     except RuntimeError:
-        reason = "no home folder is known for this user; set HOME, or TOOLSTEAD_HOME to a folder of your choice"
-        raise SettingsError(key="", origin="environment", reason=reason) from None
+        raise SettingsError(
+            key="",
+            origin="environment",
+            reason="no home folder is known for this user; set HOME, or TOOLSTEAD_HOME to a folder of your choice",
+        ) from None
 
 
 def _current_folder() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError:
-        reason = "the current folder does not exist any more; change to one that does"
-        raise SettingsError(key="", origin="project", reason=reason) from None
+        raise SettingsError(
+            key="", origin="project", reason="the current folder does not exist any more; change to one that does"
+        ) from None

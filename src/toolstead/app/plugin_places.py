@@ -31,7 +31,7 @@ FIRST_PARTY = ("context", "plan", "time")
 BARE = frozenset({"plan"})
 """First-party plugins whose tools keep the names the documents give them."""
 
-PROJECT_FOLDER = ".toolstead/plugins/"
+PROJECT_FOLDER = Path(".toolstead/plugins")
 LARGEST_FILE = 8 * 1024 * 1024
 
 
@@ -78,9 +78,8 @@ class PluginPlaces:
         ]
         self.problems = []
         others = entry_point_plugins(self._search_path()) if self._installed else []
-        users = file_plugins(self._users_files())
-        projects = file_plugins(self._approved_files())
-        return [*first, *sorted([*given, *others], key=lambda found: found.name), *users, *projects]
+        files = [*file_plugins(self._users_files()), *file_plugins(self._approved_files())]
+        return [*first, *sorted([*given, *others], key=lambda found: found.name), *files]
 
     def _users_files(self) -> list[tuple[Path, bytes]]:
         folder = self._places.user / "plugins"
@@ -113,17 +112,15 @@ class PluginPlaces:
             self._note_unreadable(escape_unseen(str(self._places.project)), str(error))
             return read
         for within in sorted(approval.files) if approval is not None else ():
-            name = within.removeprefix(PROJECT_FOLDER)
-            if name == within or "/" in name or not name.endswith(".py"):
+            if not within.endswith(".py") or Path(within).parent != PROJECT_FOLDER:
                 continue
             shown = Path(escape_unseen(str(self._places.project / within)))
             try:
                 content = self._trust.approvals.approved_content(self._places.project, within)
+                if content is not None:
+                    read.append((shown, content))
             except TrustError as error:
                 self._note_unreadable(str(shown), str(error))
-                continue
-            if content is not None:
-                read.append((shown, content))
         return read
 
     def _note_unreadable(self, source: str, message: str) -> None:

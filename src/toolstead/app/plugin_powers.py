@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from toolstead.orchestrator.event_log import EventLog
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.store import Store
+    from toolstead.plugins.hook_runner import HookRunner
     from toolstead.plugins.tool_meta import ToolMeta
     from toolstead.tools.dispatch import Dispatcher
     from toolstead.tools.handlers.http_client import GuardedClient
@@ -41,20 +42,13 @@ MOST_BROADCASTS = 64
 _OWN_WORDS = frozenset(event.partition(".")[0] for event in TYPES)
 
 
-class Broadcast(Protocol):
-    """Calls the plugins' `on_broadcast`."""
-
-    async def __call__(self, event: str, data: Mapping[str, Any], *, source: str | None = None) -> None:
-        """Send the event to every plugin but the one it comes from."""
-        ...
-
-
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What the powers are made of.
 
     Attributes:
         open_store: The database, opened when it is first needed.
         conversations: Threads and runs, opened likewise.
+        hooks: Those of all plugins, for broadcasts.
         http: The guarded client and the hosts that the settings allow now.
     """
 
@@ -62,7 +56,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     conversations: Callable[[], Awaitable[Orchestrator]]
     dispatcher: Callable[[], Dispatcher]
     log: EventLog
-    broadcast: Broadcast
+    hooks: HookRunner
     http: Callable[[], tuple[GuardedClient, AllowedHosts]]
 
 
@@ -156,7 +150,7 @@ class PluginThreads:
         self._plugin = plugin
         self._parts = parts
         self._first_party = first_party
-        self._telling = 0
+        self._broadcasting = 0
 
     async def history(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
         """Its messages, oldest first; with a limit the newest of them."""
@@ -169,8 +163,8 @@ class PluginThreads:
         orchestrator = await self._parts.conversations()
         if not wake:
             return (await orchestrator.add_note(thread_id, content, kind=kind)).id
-        request = RunRequest(prompt=content, thread_id=thread_id, thread_must_exist=True)
-        return (await orchestrator.submit(request)).message_id
+        accepted = await orchestrator.submit(RunRequest(prompt=content, thread_id=thread_id, thread_must_exist=True))
+        return accepted.message_id
 
     async def broadcast(
         self, event: str, data: Mapping[str, Any], *, thread_id: str | None = None, meta: ToolMeta | None = None
@@ -178,16 +172,18 @@ class PluginThreads:
         """Send an event to the log, its readers and the other plugins."""
         self._check_type(event)
         _check_json(data)
-        if self._telling >= MOST_BROADCASTS:
-            reason = "an on_broadcast hook probably answers each broadcast with another, without end"
-            raise RefusedError(f"{self._plugin} broadcasts {MOST_BROADCASTS} events at once already; {reason}")
+        if self._broadcasting >= MOST_BROADCASTS:
+            raise RefusedError(
+                f"{self._plugin} broadcasts {MOST_BROADCASTS} events at once already; an on_broadcast hook probably"
+                " answers each broadcast with another, without end"
+            )
         caller = meta.caller if meta is not None else Caller(thread_id=thread_id) if thread_id is not None else None
-        self._telling += 1
+        self._broadcasting += 1
         try:
             self._parts.log.emit(event, dict(data), caller, keep=True)
-            await self._parts.broadcast(event, data, source=self._plugin)
+            await self._parts.hooks.on_broadcast(event, data, source=self._plugin)
         finally:
-            self._telling -= 1
+            self._broadcasting -= 1
 
     def _check_type(self, event: str) -> None:
         word = event.partition(".")[2] if isinstance(event, str) and event.startswith(f"{self._plugin}.") else ""  # pyright: ignore[reportUnnecessaryIsInstance] - plugins are other people's code
@@ -223,8 +219,12 @@ class PluginHttp:
             place = parse_url(url)
         except ValueError as error:
             raise RefusedError(f"{url[:200]!r} is refused: {error}") from None
-        body = None if json is None else msgspec.json.encode(json)
-        request = OutgoingRequest(method=method.upper(), url=place, headers=dict(headers or {}), body=body)
+        request = OutgoingRequest(
+            method=method.upper(),
+            url=place,
+            headers=dict(headers or {}),
+            body=None if json is None else msgspec.json.encode(json),
+        )
         client, allowed = self._parts.http()
         deadline = asyncio.timeout(timeout)
         try:
@@ -260,8 +260,9 @@ class PluginCalls:
         """Call a tool, in the thread and run of the call it comes from."""
         caller = meta.caller if meta is not None else Caller()
         if caller.nested >= MOST_NESTED:
-            reason = f"{MOST_NESTED} tools call each other already; that is probably an endless recursion"
-            return self._refuse_call(name, reason)
+            return self._refuse_call(
+                name, f"{MOST_NESTED} tools call each other already; that is probably an endless recursion"
+            )
         if self._open >= MOST_CALLS:
             return self._refuse_call(name, f"{MOST_CALLS} calls of this plugin are open already")
         self._open += 1
@@ -294,11 +295,12 @@ def _check_json(value: Any) -> None:
 
 def _check_value(value: Any) -> None:
     match value:
-        case None | bool() | int() | float() | str():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise TypeError(f"{value!r} is no JSON value")
-            if isinstance(value, str) and not value.isascii():
-                value.encode()
+        case float() if not math.isfinite(value):
+            raise TypeError(f"{value!r} is no JSON value")
+        case str():
+            value.encode()
+        case None | bool() | int() | float():
+            pass
         case list():
             for item in value:  # pyright: ignore[reportUnknownVariableType] - being looked at
                 _check_value(item)

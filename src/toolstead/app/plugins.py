@@ -1,4 +1,4 @@
-"""The plugins of a stead: which exist, which are enabled, and their settings.
+"""The plugins of a stead: which exist, which are enabled, their settings, and their tools as a source for the registry.
 
 What a plugin is set to comes from the settings files, and above them from the database, of which `state.json` holds
 a copy that every process watches.
@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolstead.app.plugin_powers import create_context
-from toolstead.app.plugin_settings import merge_tables, show_plugin, unmask_settings
-from toolstead.app.plugin_source import PluginTools
-from toolstead.concurrency.owned_tasks import finish_despite_cancellation
-from toolstead.errors import NotFoundError, StateError, StorageError
-from toolstead.orchestrator.store import PluginRow
-from toolstead.plugins.host import PluginHost, PluginView, Wanted
+from toolstead.app.masks import merge_tables, show_plugin, unmask_settings
+from toolstead.app.plugin_powers import Parts, create_context
+from toolstead.concurrency.owned_tasks import OwnedTasks, finish_despite_cancellation
+from toolstead.errors import DefinitionError, NotFoundError, StateError, StorageError
+from toolstead.orchestrator.store import PluginRow, Store
+from toolstead.plugins.host import PluginHost, PluginTool, PluginView, Wanted
+from toolstead.tools.definition import RegisteredTool, define_tool
+from toolstead.tools.sources import Offers, SourceChanges
+from toolstead.types.tool import Problem, Provenance
 
 if TYPE_CHECKING:
     from toolstead.app.plugin_places import PluginPlaces
-    from toolstead.app.plugin_powers import Parts
     from toolstead.app.settings import Settings
     from toolstead.app.state import State, Switches
-    from toolstead.orchestrator.event_log import EventLog
-    from toolstead.orchestrator.store import Store
     from toolstead.plugins.contract import PluginContext
     from toolstead.plugins.discovery import Discovered
     from toolstead.plugins.health import Health
-    from toolstead.plugins.hook_runner import HookRunner
 
 logger = logging.getLogger(__name__)
 
@@ -57,8 +57,6 @@ class Plugins:
         settings: Callable[[], Settings],
         switches: Switches,
         parts: Parts,
-        runner: HookRunner,
-        log: EventLog,
         refresh: Callable[[], Awaitable[object]],
     ) -> None:
         """Find nothing yet.
@@ -68,23 +66,20 @@ class Plugins:
             settings: The current settings.
             switches: Where what was set is mirrored.
             parts: What the plugins' powers are made of.
-            runner: Calls their hooks.
-            log: Takes the events about their state.
             refresh: Awaited when their tools changed.
         """
         self._found = found
         self._settings = settings
         self._switches = switches
         self._parts = parts
-        self._log = log
         self._refresh = refresh
         self._rows: Mapping[str, PluginRow] = {}
         self._store: Store | None = None
         self._changing = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = OwnedTasks()
         self._host = PluginHost(
             make_context=lambda name, first_party: create_context(name, parts, first_party=first_party),
-            runner=runner,
+            runner=parts.hooks,
             on_status=self._emit_status,
             on_tools=self._tools_changed,
         )
@@ -97,10 +92,7 @@ class Plugins:
 
     async def close(self) -> None:
         """Stop them all, the last one first."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.end_all()
         await self._host.close()
 
     def start_with(self, state: State) -> None:
@@ -110,12 +102,12 @@ class Plugins:
     def take_state(self, state: State) -> None:
         """Apply a change that was made here or in another process."""
         if state.plugins != self._rows:
-            self._own_task(self._take_now(), "toolstead-plugin-switches")
+            self._start_task(self._take_now(), "toolstead-plugin-switches")
 
     def follow_store(self, store: Store, *, shared: bool) -> None:
         """Use the settings of the database, which is open now; poll it if other machines share it."""
         self._store = store
-        self._own_task(self._follow_now(store, shared=shared), "toolstead-plugin-settings")
+        self._start_task(self._follow_now(store, shared=shared), "toolstead-plugin-settings")
 
     def show_plugins(self) -> list[dict[str, Any]]:
         """Every plugin as interfaces show it, its secrets masked."""
@@ -196,10 +188,8 @@ class Plugins:
             if self._store is not None:  # a process that has it open reads it, and corrects a file that differs
                 await self._mirror_store(self._store)
                 return
-            rows = self._switches.read().plugins  # the current state: a change of ours may have come in between
-            if rows != self._rows:
-                self._rows = rows
-                await self._apply_state()
+            # The current state: a change of ours may have come in between.
+            await self._apply_rows(self._switches.read().plugins)
 
     async def _follow_now(self, store: Store, *, shared: bool) -> None:
         while True:
@@ -220,19 +210,21 @@ class Plugins:
             StateError: They cannot be notified; the change applies here.
         """
         rows = await store.list_plugins()
-        untold: StateError | None = None
         try:
             if rows != self._switches.read().plugins:
-                look = _store_reader(store, asyncio.get_running_loop())
+                look = partial(_read_rows, store, asyncio.get_running_loop())
                 rows = await asyncio.to_thread(self._switches.mirror_plugins, look)
         except StateError as error:
-            untold = error
+            await self._apply_rows(rows)
+            raise StateError(
+                f"{error} (it is stored and applies in this process; other running processes read it later)"
+            ) from error
+        await self._apply_rows(rows)
+
+    async def _apply_rows(self, rows: Mapping[str, PluginRow]) -> None:
         if rows != self._rows:
             self._rows = rows
             await self._apply_state()
-        if untold is not None:
-            where = "it is stored and applies in this process; other running processes read it later"
-            raise StateError(f"{untold} ({where})") from untold
 
     async def _apply_state(self) -> None:
         await self._host.apply_plugins([self._wanted_plugin(found) for found in self._found.discover_plugins()])
@@ -241,51 +233,109 @@ class Plugins:
 
     def _wanted_plugin(self, found: Discovered) -> Wanted:
         row = self._rows.get(found.name, PluginRow())
-        said = self._settings().plugins.get(found.name, {})
-        enabled = row.enabled if row.enabled is not None else said.get("enabled", True)
+        table = self._settings().plugins.get(found.name, {})
+        enabled = row.enabled if row.enabled is not None else table.get("enabled", True)
         if found.first_party and found.name == "plan" and not self._settings().tools.include_plan_tool:
             enabled = False
         return Wanted(discovered=found, enabled=enabled, settings=self._settings_table(found.name, row.settings))
 
     def _settings_table(self, name: str, stored: Mapping[str, Any] | None) -> dict[str, Any]:
-        said = {key: value for key, value in self._settings().plugins.get(name, {}).items() if key != "enabled"}
-        return merge_tables(said, stored or {})
+        table = {key: value for key, value in self._settings().plugins.get(name, {}).items() if key != "enabled"}
+        return merge_tables(table, stored or {})
 
     def _emit_status(self, health: Health) -> None:
-        data = {"name": health.plugin, "state": health.state}
-        self._log.emit("plugin.status", {**data, **({"error": health.error} if health.error else {})})
+        error = {"error": health.error} if health.error else {}
+        self._parts.log.emit("plugin.status", {"name": health.plugin, "state": health.state, **error})
 
     async def _tools_changed(self) -> None:
         if self.source.is_loaded:
             await self._refresh()
 
-    def _own_task(self, work: Any, name: str) -> None:
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget_task)
-
-    def _forget_task(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if isinstance(error, StorageError | StateError):
-            logger.warning("a change of plugins could not be applied: %s", error)
-        elif error is not None:
-            logger.error("a change of plugins could not be applied", exc_info=error)
+    def _start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        self._tasks.start(work, name=name).add_done_callback(_log_failure)
 
 
-def _store_reader(store: Store, loop: asyncio.AbstractEventLoop) -> Callable[[], Mapping[str, PluginRow]]:
-    """Reads what is set, for a worker thread."""
-
-    def read_rows() -> Mapping[str, PluginRow]:
-        asked = asyncio.run_coroutine_threadsafe(_read_plugins(store), loop)
-        try:
-            return asked.result(LOOK_LIMIT)
-        except TimeoutError:
-            asked.cancel()
-            raise StorageError(f"the database did not return plugin settings within {LOOK_LIMIT:g} seconds") from None
-
-    return read_rows
+def _log_failure(task: asyncio.Task[None]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if isinstance(error, StorageError | StateError):
+        logger.warning("a change of plugins could not be applied: %s", error)
+    elif error is not None:
+        logger.error("a change of plugins could not be applied", exc_info=error)
 
 
-async def _read_plugins(store: Store) -> Mapping[str, PluginRow]:
-    return await store.list_plugins()
+def _read_rows(store: Store, loop: asyncio.AbstractEventLoop) -> Mapping[str, PluginRow]:
+    """Read what is set, in a worker thread."""
+    asked = asyncio.run_coroutine_threadsafe(store.list_plugins(), loop)
+    try:
+        return asked.result(LOOK_LIMIT)
+    except TimeoutError:
+        asked.cancel()
+        raise StorageError(f"the database did not return plugin settings within {LOOK_LIMIT:g} seconds") from None
+
+
+class PluginTools:
+    """Offers the tools of plugins; what is wrong with a tool, or with a plugin, is a problem.
+
+    Attributes:
+        is_loaded: Whether the registry has asked for the tools; before that it needs no notice of a change.
+    """
+
+    name = "plugins"
+
+    def __init__(self, host: PluginHost, find_problems: Callable[[], Iterable[Problem]]) -> None:
+        """Offer what a host runs; `find_problems` says which plugins could not be read."""
+        self.is_loaded = False
+        self._host = host
+        self._find_problems = find_problems
+        self._defined: dict[int, tuple[PluginTool, RegisteredTool | Problem]] = {}
+
+    async def load(self) -> Offers:
+        """The tools of the plugins that run."""
+        self.is_loaded = True
+        self._define_tools()
+        return Offers(tools=self._list_tools(), problems=self._list_problems())
+
+    async def refresh(self, paths: Collection[Path] | None = None) -> SourceChanges:
+        """The changes since the last load; no file is involved."""
+        before = dict.fromkeys(self._list_tools())
+        self._define_tools()
+        after = dict.fromkeys(self._list_tools())
+        return SourceChanges(
+            gone=[tool for tool in before if tool not in after],
+            fresh=[tool for tool in after if tool not in before],
+            problems=self._list_problems(),
+        )
+
+    def _define_tools(self) -> None:
+        before, self._defined = self._defined, {}
+        for offered in self._host.list_tools():
+            self._defined[id(offered)] = before.get(id(offered)) or (offered, _define_tool(offered))
+
+    def _list_tools(self) -> list[RegisteredTool]:
+        return [defined for _, defined in self._defined.values() if isinstance(defined, RegisteredTool)]
+
+    def _list_problems(self) -> list[Problem]:
+        bad = [defined for _, defined in self._defined.values() if isinstance(defined, Problem)]
+        failed = [
+            Problem(source=view.origin, message=f"plugin {view.name!r}: {view.error}")
+            for view in self._host.list_plugins()
+            if view.state == "failed" and view.error
+        ]
+        return [*bad, *self._find_problems(), *failed]
+
+
+def _define_tool(offered: PluginTool) -> RegisteredTool | Problem:
+    provenance = Provenance(
+        source="builtin" if offered.bare else "plugin",
+        origin=offered.origin,
+        plugin_name=None if offered.bare else offered.plugin,
+    )
+    try:
+        return define_tool(offered.tool, provenance, offered.context)
+    except DefinitionError as error:
+        logger.warning("plugin %r (%s): %s", offered.plugin, offered.origin, error)
+        return Problem(
+            source=offered.origin,
+            tool_name=error.tool,
+            message=f"plugin {offered.plugin!r}: {error.field}: {error.reason}",
+        )

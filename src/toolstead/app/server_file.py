@@ -6,13 +6,12 @@ it ends. An entry whose process is gone counts as absent.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -43,12 +42,11 @@ class ServerFile:
 
     def find_server(self, project: Path) -> RunningServer | None:
         """The running server of a project, or None."""
-        return _read_entry(self._read().get(str(project)))
+        return self._read().get(str(project))
 
     def find_url(self, url: str) -> RunningServer | None:
         """The running server at an address, whichever project it serves, or None."""
-        found = (_read_entry(entry) for entry in self._read().values())
-        return next((server for server in found if server is not None and server.url == url.rstrip("/")), None)
+        return next((server for server in self._read().values() if server.url == url.rstrip("/")), None)
 
     @contextmanager
     def announce_server(self, project: Path, url: str, token: str) -> Generator[None]:
@@ -61,21 +59,20 @@ class ServerFile:
 
     def _change_entry(self, project: Path, entry: RunningServer | None) -> None:
         with lock_file(self._path):
-            entries = {key: server for key, value in self._read().items() if (server := _read_entry(value)) is not None}
-            own = entries.get(str(project))
+            entries = self._read()
             if entry is not None:
                 entries[str(project)] = entry
-            elif own is not None and own.pid == os.getpid():
+            elif str(project) in entries and entries[str(project)].pid == os.getpid():
                 del entries[str(project)]
             write_private(self._path, msgspec.json.format(msgspec.json.encode(entries), indent=2))
 
-    def _read(self) -> dict[str, Any]:
-        """The entries; a file that cannot be understood holds nothing worth keeping."""
+    def _read(self) -> dict[str, RunningServer]:
+        """The servers that run, by project; what cannot be understood holds nothing worth keeping."""
         try:
-            content: Any = json.loads(self._path.read_bytes())
+            content = msgspec.json.decode(self._path.read_bytes(), type=dict[str, Any])
         except (OSError, ValueError):
             return {}
-        return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+        return {project: server for project, entry in content.items() if (server := _read_entry(entry)) is not None}
 
 
 def _read_entry(entry: Any) -> RunningServer | None:
@@ -84,16 +81,12 @@ def _read_entry(entry: Any) -> RunningServer | None:
         server = msgspec.convert(entry, RunningServer)
     except msgspec.ValidationError:
         return None
-    return server if _is_alive(server.pid) else None
+    return server if server.pid > 0 and _is_alive(server.pid) else None
 
 
 def _is_alive(pid: int) -> bool:
-    if pid <= 0:
-        return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)  # another user's
     return True

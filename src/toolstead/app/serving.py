@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -50,19 +50,12 @@ async def serve_stdio(parts: Wiring, *, fast_path: bool) -> None:
     """Serve MCP on stdin and stdout; see `Toolstead.serve_stdio`."""
     from toolstead.adapters.mcp.stdio import serve_stdio
 
-    async with AsyncExitStack() as opening:
-        settings = parts.loaded.settings
-
-        def open_database() -> None:
-            """Open the database in the background, once the first answer is sent."""
-            opening.push_async_callback(parts.conversations.open_early(settings, after=QUIET_SECONDS))
-
-        await serve_stdio(
-            partial(create_server, parts, "default"),
-            fast_path=create_fast_path(parts) if fast_path else None,
-            max_message=settings.server.max_body,
-            on_answer=open_database,
-        )
+    await serve_stdio(
+        partial(create_server, parts, "default"),
+        fast_path=create_fast_path(parts) if fast_path else None,
+        max_message=parts.loaded.settings.server.max_body,
+        on_answer=partial(parts.conversations.open_early, after=QUIET_SECONDS),
+    )
 
 
 async def serve_http(
@@ -108,13 +101,13 @@ async def serve_http(
         plugins=parts.plugins,
         approvals=parts.approvals,
     )
-    made = options.token if server.token == "auto" else None
-    async with AsyncExitStack() as announcing:
+    with ExitStack() as announcing:
 
         def announce(url: str) -> None:
-            entry = ServerFile(parts.places.data).announce_server(parts.places.project, url, options.private_token)
-            announcing.enter_context(entry)
-            announcing.push_async_callback(parts.conversations.open_early(parts.loaded.settings))
-            on_ready(ServerAddress(url=url, new_token=made))
+            announcing.enter_context(
+                ServerFile(parts.places.data).announce_server(parts.places.project, url, options.private_token)
+            )
+            parts.conversations.open_early()
+            on_ready(ServerAddress(url=url, new_token=options.token if server.token == "auto" else None))
 
         await serve(app, options, lifespan=endpoint.run_sessions(), on_ready=announce, stop=stop)

@@ -7,12 +7,11 @@ a stdio server has about 60 ms from start to first answer, and pydantic alone co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, cast
 
-from msgspec import Meta, Struct
-from msgspec.structs import FieldInfo, fields
+from msgspec import Meta, Struct, structs
 
 from toolstead.app.masks import MASK
 
@@ -50,16 +49,8 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of settings with a fixed list of keys."""
 
 
-class ClaudeSettings(Section, frozen=True, kw_only=True):
-    """`[runtime.claude]`."""
-
-    tools: WordList = ()
-    login: Flag = False
-    max_turns: Several = 100
-
-
-class CodexSettings(Section, frozen=True, kw_only=True):
-    """`[runtime.codex]`."""
+class ProgramSettings(Section, frozen=True, kw_only=True):
+    """`[runtime.claude]` and `[runtime.codex]`."""
 
     tools: WordList = ()
     login: Flag = False
@@ -85,8 +76,8 @@ class RuntimeSettings(Section, frozen=True, kw_only=True):
     default: RuntimeName = "auto"
     agent: Words = "main"
     model: Words = ""
-    claude: ClaudeSettings = ClaudeSettings()
-    codex: CodexSettings = CodexSettings()
+    claude: ProgramSettings = ProgramSettings()
+    codex: ProgramSettings = ProgramSettings()
     kernel: KernelSettings = KernelSettings()
     scripted: ScriptedSettings = ScriptedSettings()
 
@@ -230,11 +221,6 @@ class Key(Struct, frozen=True, kw_only=True):
     default: Any
     allowed: str
 
-    @property
-    def name(self) -> str:
-        """The dotted name, such as `tools.timeout`."""
-        return ".".join(self.path)
-
 
 @cache
 def known_keys() -> Mapping[tuple[str, ...], Key]:
@@ -248,22 +234,12 @@ def known_sections() -> frozenset[tuple[str, ...]]:
     return frozenset(path[:depth] for path in known_keys() for depth in range(1, len(path)))
 
 
-def _walk_section(section: type[Struct], above: tuple[str, ...]) -> list[Key]:
-    found: list[Key] = []
-    for field in fields(section):
+def _walk_section(section: type[Struct], above: tuple[str, ...]) -> Iterator[Key]:
+    for field in structs.fields(section):
         kind: Any = field.type
+        path = (*above, field.name)
         if isinstance(kind, type) and issubclass(kind, Struct):
-            found.extend(_walk_section(kind, (*above, field.name)))
+            yield from _walk_section(kind, path)
         elif field.name not in OPEN_TABLES:
-            found.append(_key_of(field, above))
-    return found
-
-
-def _key_of(field: FieldInfo, above: tuple[str, ...]) -> Key:
-    default: Any = field.default
-    return Key(
-        path=(*above, field.name),
-        type=field.type,
-        default=list(cast("tuple[str, ...]", default)) if isinstance(default, tuple) else default,
-        allowed=field.type.__metadata__[0].description,
-    )
+            default: Any = list(cast("Any", field.default)) if isinstance(field.default, tuple) else field.default
+            yield Key(path=path, type=field.type, default=default, allowed=field.type.__metadata__[0].description)

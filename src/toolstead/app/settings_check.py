@@ -14,10 +14,9 @@ import msgspec
 
 from toolstead.app.masks import mask_value
 from toolstead.app.settings import OPEN_TABLES, Key, known_keys, known_sections
-from toolstead.app.toml_text import kind_of, toml_key, toml_value
+from toolstead.app.toml_text import KeyPath, kind_of, toml_key, toml_value
 from toolstead.errors import SettingsError, find_nearest, suggest
 
-KeyPath = tuple[str, ...]
 OriginOf = Callable[[tuple[str | int, ...]], str]
 Spelling = Callable[[KeyPath], str]
 
@@ -47,8 +46,7 @@ def checked_leaves(table: Mapping[Any, Any], origin_of: OriginOf, spelling: Spel
     walk.walk_table((), table)
     if walk.faults:
         first, *others = walk.faults
-        more = "".join(f"\n{other}" for other in others)
-        raise SettingsError(key=first.key, origin=first.origin, reason=first.reason + more)
+        raise SettingsError(key=first.key, origin=first.origin, reason="\n".join((first.reason, *map(str, others))))
     return walk.leaves
 
 
@@ -67,20 +65,24 @@ class _SettingsWalk:
                 self._report_fault(path, f"{name!r} is no name of a setting; names are text")
 
     def _walk_value(self, path: KeyPath, value: Any) -> None:
-        key = known_keys().get(path)
-        if key is not None:
+        is_open = path[0] in OPEN_TABLES
+        if (key := known_keys().get(path)) is not None:
             self._check_known(key, value)
-        elif path[0] in OPEN_TABLES:
-            self._open(path, value)
-        elif path in known_sections():
-            if isinstance(value, Mapping):
-                self.walk_table(path, cast("Mapping[Any, Any]", value))
-            else:
-                self._report_fault(
-                    path, f"found {_show_value(path, value)}; it must be a table: {_table_heading(path)}"
-                )
-        else:
+        elif not is_open and path not in known_sections():
             self._report_fault(path, _unknown_key(path, self._spelling))
+        elif path[0] == "plugins" and path[2:] == ("enabled",) and not isinstance(value, bool):
+            self._report_fault(path, f"found {_show_value(path, value)}; it must be true or false")
+        elif isinstance(value, Mapping):
+            self.walk_table(path, cast("Mapping[Any, Any]", value))
+            if not value and is_open and len(path) > 1:
+                self._add_leaf(path, {})
+        elif not is_open or len(path) < 3:
+            self._report_fault(path, f"found {_show_value(path, value)}; it must be a table: {_table_heading(path)}")
+        else:
+            try:
+                self._add_leaf(path, _plain_value(value))
+            except _NoTomlError as error:
+                self._report_fault(path, f"found {error}; it must be a value that TOML can hold")
 
     def _check_known(self, key: Key, value: Any) -> None:
         try:
@@ -102,36 +104,18 @@ class _SettingsWalk:
                     where = (*key.path, position)
                     found = f"{_show_value(key.path, item)} as item {position + 1}"
                     break
-        wanted = key.type.__origin__
         hint = ""
-        if wanted is str and isinstance(value, bool | int | float):
+        if key.type.__origin__ is str and isinstance(value, bool | int | float):
             hint = "; in quotes it is text"
         elif isinstance(value, str) and _fits_kind([value], key.type):
             hint = f"; write {toml_value([value])}"
         self._report_fault(key.path, f"found {found}; it must be {key.allowed}{hint}", where)
 
-    def _open(self, path: KeyPath, value: Any) -> None:
-        if path[0] == "plugins" and path[2:] == ("enabled",) and not isinstance(value, bool):
-            self._report_fault(path, f"found {_show_value(path, value)}; it must be true or false")
-        elif isinstance(value, Mapping):
-            table = cast("Mapping[Any, Any]", value)
-            self.walk_table(path, table)
-            if not table and len(path) > 1:
-                self._add_leaf(path, {})
-        elif len(path) < 3:
-            self._report_fault(path, f"found {_show_value(path, value)}; it must be a table: {_table_heading(path)}")
-        else:
-            try:
-                self._add_leaf(path, _plain_value(value))
-            except _NoTomlError as error:
-                self._report_fault(path, f"found {error}; it must be a value that TOML can hold")
-
     def _add_leaf(self, path: KeyPath, value: Any) -> None:
         self.leaves.append(Leaf(path=path, value=value, origin=self._origin_of(path)))
 
     def _report_fault(self, path: KeyPath, reason: str, where: tuple[str | int, ...] | None = None) -> None:
-        origin = self._origin_of(path if where is None else where)
-        self.faults.append(SettingsError(key=toml_key(path), origin=origin, reason=reason))
+        self.faults.append(SettingsError(key=toml_key(path), origin=self._origin_of(where or path), reason=reason))
 
 
 class _NoTomlError(Exception):

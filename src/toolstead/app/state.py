@@ -9,14 +9,15 @@ then moved into place. A file that is not valid is never overwritten.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
 from toolstead.app.private_file import lock_file, write_private
-from toolstead.app.watching import POLL_SECONDS, PollingWatcher, is_young
+from toolstead.app.watching import POLL_SECONDS, PollingWatcher, Stamp, is_young, read_stamp
 from toolstead.errors import StateError
 from toolstead.orchestrator.store import PluginRow
 
@@ -28,7 +29,7 @@ _EMPTY: dict[str, Any] = {"version": VERSION, "disabledTools": [], "plugins": {}
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the file says.
+    """What the file holds.
 
     Attributes:
         disabled_tools: The names of the tools that are turned off.
@@ -54,19 +55,18 @@ class Switches:
         return self._parse(self._read())
 
     def set_tool_enabled(self, name: str, enabled: bool) -> bool:
-        """Turn a tool on or off; say whether that changed anything.
+        """Turn a tool on or off; return whether that changed anything.
 
         Waits for other writers, so an event loop calls it in a worker.
 
         Raises:
             StateError: The file cannot be read, understood or written.
         """
-
-        def switch_tool(content: dict[str, Any]) -> dict[str, Any]:
+        with self._changed_content() as content:
             before = self._parse(content).disabled_tools
-            return {"disabledTools": sorted(before - {name} if enabled else before | {name})}
-
-        return self._change_file(switch_tool)
+            after = before - {name} if enabled else before | {name}
+            content["disabledTools"] = sorted(after)
+        return after != before
 
     def mirror_plugins(self, look: Callable[[], Mapping[str, PluginRow]]) -> Mapping[str, PluginRow]:
         """Write the plugin settings of the database to the file, and return them.
@@ -80,25 +80,21 @@ class Switches:
         Raises:
             StateError: The file cannot be read, understood or written.
         """
-        rows: Mapping[str, PluginRow] = {}
-
-        def replace_plugins(_: dict[str, Any]) -> dict[str, Any]:
-            nonlocal rows
+        with self._changed_content() as content:
             rows = look()
-            return {"plugins": {name: _drop_none(row) for name, row in sorted(rows.items())}}
-
-        self._change_file(replace_plugins)
+            content["plugins"] = {name: _drop_none(row) for name, row in sorted(rows.items())}
         return rows
 
-    def _change_file(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
+    @contextmanager
+    def _changed_content(self) -> Generator[dict[str, Any]]:
+        """The file's content while no other process writes it; what was changed in it is written at the end."""
         try:
             with lock_file(self.path):
-                content = self._read()
-                fresh = {"version": VERSION, **content, **change(content)}
-                if {**_EMPTY, **fresh} == {**_EMPTY, **content}:
-                    return False
-                write_private(self.path, msgspec.json.format(msgspec.json.encode(fresh), indent=2) + b"\n")
-                return True
+                before = self._read()
+                content = {"version": VERSION, **before}
+                yield content
+                if {**_EMPTY, **content} != {**_EMPTY, **before}:
+                    write_private(self.path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
         except OSError as error:
             raise StateError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
@@ -145,7 +141,7 @@ class Switches:
 class SwitchWatcher(PollingWatcher):
     """Notifies a listener when any process changed the switches: `async with watcher:`.
 
-    The listener is called on the event loop: first with what the file says when the watcher starts,
+    The listener is called on the event loop: first with what the file holds when the watcher starts,
     so that no change falls between reading and watching, then with every other set. A file that
     becomes invalid changes nothing and is logged once; a watcher that finds
     such a file at its start has no switches to keep, and refuses to start.
@@ -157,9 +153,13 @@ class SwitchWatcher(PollingWatcher):
         super().__init__("switches", interval)
         self._switches = switches
         self._listener = listener
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: Stamp | None = None
         self._known: State | None = None
         self._complained = False
+
+    async def check_first(self) -> None:
+        """Notify the listener of what the file holds now."""
+        await self.check()
 
     async def check(self) -> None:
         """Check once, and notify the listener of a change.
@@ -167,7 +167,7 @@ class SwitchWatcher(PollingWatcher):
         Raises:
             StateError: The file is not valid, and nothing is known from before.
         """
-        seen = self._read_signature()
+        seen = read_stamp(self._switches.path)  # none where it is absent, or reading it will say why not
         if self._known is not None and seen == self._seen and not (seen is not None and is_young(seen[0])):
             return
         self._seen = seen
@@ -184,13 +184,6 @@ class SwitchWatcher(PollingWatcher):
         if state != self._known:
             self._known = state
             self._listener(state)
-
-    def _read_signature(self) -> tuple[int, int, int] | None:
-        try:
-            found = self._switches.path.stat()
-        except OSError:  # absent, or reading it will say why not
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _drop_none(row: PluginRow) -> dict[str, Any]:

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from toolstead.app import serving
-from toolstead.app.registry_view import RegistryView
-from toolstead.app.wiring import SteadOptions, Wiring
-from toolstead.errors import ToolsteadError
+from toolstead.app.wiring import Wiring
+from toolstead.errors import ToolError, UnknownToolError
 from toolstead.types.call import ANONYMOUS, Caller
 
 if TYPE_CHECKING:
-    from toolstead.app.effective_settings import LoadedSettings
+    from toolstead.app.layers import LoadedSettings
     from toolstead.app.server_file import ServerAddress
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.feed import EventReader
     from toolstead.orchestrator.orchestrator import Orchestrator
-    from toolstead.plugins.contract import Plugin
+    from toolstead.plugins.contract import Plugin, Tool
     from toolstead.schema.compiled import Documents
     from toolstead.tools.gates import Gate
+    from toolstead.tools.generation import ToolView
     from toolstead.tools.sources.json_files import LoadedFile
     from toolstead.types.event import Event
     from toolstead.types.result import ToolResult
     from toolstead.types.run import Run
-    from toolstead.types.tool import Problem
+    from toolstead.types.tool import Changes, Problem, Reloaded, ToolInfo
+
+MCP_SERVER = "toolstead"
 
 
 class Toolstead:
@@ -78,39 +78,32 @@ class Toolstead:
             SettingsError: A setting is unknown or has a bad value.
         """
         self._parts = Wiring(
-            SteadOptions(
-                project=Path(project) if project is not None else None,
-                tools_dir=Path(tools_dir) if tools_dir is not None else None,
-                settings=settings,
-                overrides=overrides,
-                schemas=schemas,
-                gates=gates,
-                plugins=plugins,
-                installed_plugins=installed_plugins,
-                runtimes=runtimes,
-                environ=environ,
-                watch=watch,
-                follow=follow,
-            )
+            project=Path(project) if project is not None else None,
+            tools_dir=Path(tools_dir) if tools_dir is not None else None,
+            settings=settings,
+            overrides=overrides,
+            schemas=schemas,
+            gates=gates,
+            plugins=plugins,
+            installed_plugins=installed_plugins,
+            runtimes=runtimes,
+            environ=environ,
+            watch=watch,
+            follow=follow,
         )
         self.places = self._parts.places
         self.plugins = self._parts.plugins
-        self.registry = RegistryView(self._parts.registry, partial(serving.create_server, self._parts))
-        self._open: AsyncExitStack | None = None
+        self.registry = RegistryView(self._parts)
         self._call = self._parts.dispatcher.call
 
     async def __aenter__(self) -> Self:
-        if self._open is not None:
-            raise ToolsteadError("this stead is open already; make another for another `async with`")
-        self._open = await self._parts.open()
+        await self._parts.open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        stack, self._open = self._open, None
-        if stack is not None:
-            await stack.aclose()
+        await self._parts.close()
 
     @property
     def loaded(self) -> LoadedSettings:
@@ -125,7 +118,7 @@ class Toolstead:
         Raises:
             UnknownToolError: No such tool, or it is blocked; every other failure is a result.
         """
-        if self._open is None:
+        if not self._parts.is_open:
             self._parts.check_open()
         return self._call(name, input, Caller(thread_id=thread_id) if thread_id else ANONYMOUS)
 
@@ -243,3 +236,126 @@ class Toolstead:
     def state(self) -> Mapping[str, Any]:
         """The runtime and the sessions, as health reports them; does not open the database."""
         return self._parts.describe_state()
+
+
+class RegistryView:
+    """`stead.registry`: names → tools. What is blocked or switched off is not here.
+
+    The names are the public contract; the work is the registry's and the adapters'.
+    """
+
+    def __init__(self, parts: Wiring, agent: str | None = None) -> None:
+        self._parts = parts
+        self._registry = parts.registry
+        self._agent = agent
+
+    def for_agent(self, name: str) -> RegistryView:
+        """The view of one agent: only what it may see and call."""
+        return RegistryView(self._parts, name)
+
+    @property
+    def _view(self) -> ToolView:
+        return self._registry.find_view(self._agent)
+
+    @property
+    def generation(self) -> int:
+        """The number of the current generation."""
+        return self._registry.current.number
+
+    @property
+    def quarantined(self) -> tuple[Problem, ...]:
+        """The quarantined tools and files, with the reasons."""
+        return self._registry.current.problems
+
+    def list_tools(self) -> list[ToolInfo]:
+        """Every tool, in a stable order."""
+        return list(self._view.infos)
+
+    def get_tool_info(self, name: str) -> ToolInfo | None:
+        """What is known about a tool, or None."""
+        tool = self._view.tools.get(name)
+        return tool.info if tool is not None else None
+
+    def has_tool(self, name: str) -> bool:
+        """Whether a tool can be called here."""
+        return name in self._view.tools
+
+    def get_tool_count(self) -> int:
+        """How many tools can be called here."""
+        return len(self._view.tools)
+
+    def holds(self, name: str) -> bool:
+        """Whether a tool of this name exists here, be it blocked or switched off."""
+        return name in self._registry.current.held
+
+    def unknown_tool(self, name: str) -> UnknownToolError:
+        """The error for a name that cannot be called here: why, or which names look like it."""
+        return self._view.unknown_tool(name)
+
+    def preview_call(self, name: str, input: Mapping[str, Any]) -> dict[str, Any]:
+        """What a tool from a file would run for these arguments; nothing is executed.
+
+        Raises:
+            UnknownToolError: No such tool.
+            ToolError: It is no tool from a file, or the arguments do not fit.
+        """
+        registered = self._view.find_tool(name)
+        handler: Any = registered.tool.handler
+        if not hasattr(handler, "preview_call"):
+            raise ToolError(f"{name} is written in Python; only tools from files can be shown before they run")
+        schema = registered.input
+        filled = schema.defaults.fill_object(input) if schema.defaults is not None else dict(input)
+        if problems := schema.describe_problems(filled):
+            raise ToolError(f"Invalid arguments for {name}:\n" + "\n".join(problems))
+        return handler.preview_call(filled)
+
+    def get(self, name: str) -> Tool | None:
+        """The tool itself, or None."""
+        tool = self._view.tools.get(name)
+        return tool.tool if tool is not None else None
+
+    def get_all(self) -> list[Tool]:
+        """The tools themselves, in the same order as `list_tools`."""
+        return [tool.tool for tool in self._view.tools.values()]
+
+    def register(self, *tools: Tool) -> Changes:
+        """Add tools while the stead runs: all of them or none; connected clients are notified.
+
+        Raises:
+            DefinitionError: One is bad, or its name has a holder.
+        """
+        return self._registry.register(*tools)
+
+    def unregister(self, *names: str) -> Changes:
+        """Take away tools that were added with `register`.
+
+        Raises:
+            UnknownToolError: None of that name was added.
+        """
+        return self._registry.unregister(*names)
+
+    async def reload_plugins(self) -> Reloaded:
+        """Read every source anew; calls in flight are not disturbed."""
+        return (await self._registry.reload()).to_reloaded()
+
+    def get_allowed_tool_names(self) -> list[str]:
+        """The names under which an agent sees the tools: `mcp__toolstead__<name>`."""
+        return [f"mcp__{MCP_SERVER}__{name}" for name in self._view.tools]
+
+    def to_mcp_server_config(self, thread_id: str | None = None) -> dict[str, Any]:
+        """A fresh in-process MCP server for an agent runtime; never share one between two sessions."""
+        return {
+            "type": "sdk",
+            "name": MCP_SERVER,
+            "instance": serving.create_server(self._parts, thread_id or "default", agent=self._agent),
+        }
+
+    def to_tool_definitions(self, provider: str) -> list[dict[str, Any]]:
+        """The `tools` of a request to `anthropic`, `openai` or `gemini`.
+
+        Raises:
+            ToolsteadError: The provider is none of these.
+        """
+        from toolstead.adapters.providers.definitions import tool_definitions
+
+        return tool_definitions(self.list_tools(), provider)

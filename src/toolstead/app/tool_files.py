@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from toolstead.tools.handlers.http_client import GuardedClient
     from toolstead.tools.handlers.http_guard import AllowedHosts
     from toolstead.tools.sources import ToolSource
+
+_for_handlers = attrgetter("max_output", "allowed_hosts", "proxy")
+"""What handlers are built with, of `[tools]`."""
 
 
 class ToolFiles:
@@ -61,16 +65,14 @@ class ToolFiles:
         held = {**taken, **{tool.info.name: str(file.path) for file in own for tool in file.tools}}
         return [*own, *self.projects.read_aside(self.projects.folders, held)]
 
-    def apply_settings(self, settings: ToolsSettings) -> bool:
-        """Apply other settings; return whether the tools must be loaded again."""
+    def apply_settings(self, settings: ToolsSettings) -> None:
+        """Apply other settings; the next load reads every file again if they matter to handlers."""
         before, self._settings = self._settings, settings
-        if _for_handlers(before) == _for_handlers(settings):
-            return False
-        own, approved = self._make_readers(settings)
-        self.users.read_with(own)
-        if self.projects is not None:
-            self.projects.read_with(approved)
-        return True
+        if _for_handlers(before) != _for_handlers(settings):
+            own, approved = self._make_readers(settings)
+            self.users.read_with(own)
+            if self.projects is not None:
+                self.projects.read_with(approved)
 
     def http_parts(self) -> tuple[GuardedClient, AllowedHosts]:
         """The guarded client, and the hosts that the settings allow."""
@@ -101,7 +103,7 @@ class ToolFiles:
         if settings.proxy:  # a bad one is refused now
             client()
         own = _LateReader(partial(self._make_reader, settings, client))
-        projects = partial(self._make_reader, settings, client, is_projects=True)
+        projects = _LateReader(partial(self._make_reader, settings, client, is_projects=True))
         return own, ApprovedReader(projects, self._trust)
 
     def _make_reader(
@@ -110,16 +112,19 @@ class ToolFiles:
         from toolstead.tools.handlers.handler_context import Surroundings
         from toolstead.tools.sources.json_file import FileReader
 
-        surroundings = Surroundings(
-            root=self._places.project,
-            environ=self._environ,
-            max_output=settings.max_output,
-            allowed_hosts=settings.allowed_hosts,
-            proxy=settings.proxy,
-            pinned=self._trust.pinned if is_projects else None,
-            private=self._places.data,
+        return FileReader(
+            Surroundings(
+                root=self._places.project,
+                environ=self._environ,
+                max_output=settings.max_output,
+                allowed_hosts=settings.allowed_hosts,
+                proxy=settings.proxy,
+                pinned=self._trust.pinned if is_projects else None,
+                private=self._places.data,
+            ),
+            client,
+            self._schemas,
         )
-        return FileReader(surroundings, client, self._schemas)
 
 
 class _LateReader:
@@ -131,8 +136,3 @@ class _LateReader:
     def read(self, path: Path, data: bytes) -> LoadedFile:
         """Read a file's content."""
         return self._made().read(path, data)
-
-
-def _for_handlers(settings: ToolsSettings) -> object:
-    """What handlers are built with."""
-    return settings.max_output, settings.allowed_hosts, settings.proxy

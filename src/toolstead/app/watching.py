@@ -1,6 +1,6 @@
 """Watching files while a process runs: by the system's notices where there are many, by polling where there are few.
 
-`FolderWatcher` follows folders of tools; `PollingWatcher` polls something small: the switches, and
+`FolderWatcher` follows a folder of tools; `PollingWatcher` polls something small: the switches, and
 what a project brings. The library that sends notices is imported in a worker thread after the stead is open, so that no
 start waits for it, and only where there is a folder to watch; what changed before the watch stood is looked for then.
 Network folders are polled, because they send no notices.
@@ -12,10 +12,15 @@ import asyncio
 import importlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from toolstead.concurrency.owned_tasks import OwnedTasks
+
+if TYPE_CHECKING:
+    from toolstead.tools.sources.json_files import JsonFiles
 
 logger = logging.getLogger(__name__)
 
@@ -28,19 +33,8 @@ SECOND_LOOK = 0.3
 """Seconds that a file which is gone or cut off gets to be finished before its change is reported."""
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "vboxsf"})
 
+Stamp = tuple[int, int, int]
 OnChange = Callable[[Collection[Path]], Awaitable[Any]]
-
-
-class Watched(Protocol):
-    """The files in the folders, as their reader knows them."""
-
-    def find_changed(self, paths: Collection[Path]) -> Collection[Path]:
-        """The files among these that changed; a folder stands for everything in it."""
-        ...
-
-    def find_unsettled(self, paths: Collection[Path]) -> Collection[Path]:
-        """The files among these that look half-written."""
-        ...
 
 
 def is_young(changed_ns: int) -> bool:
@@ -48,52 +42,53 @@ def is_young(changed_ns: int) -> bool:
     return time.time_ns() - changed_ns < YOUNG_NS
 
 
+def read_stamp(path: Path) -> Stamp | None:
+    """What changes when a file does: its time, size and inode; None when it cannot be looked at."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 class BackgroundWatcher:
-    """Something that tasks watch while it is open: `async with watcher:`."""
+    """Something that a task watches while it is open: `async with watcher:`."""
 
-    def __init__(self) -> None:
-        self._tasks: list[asyncio.Task[None]] = []
+    def __init__(self, what: object) -> None:
+        self._what = what
+        self._tasks = OwnedTasks()
 
-    async def start(self) -> Mapping[str, Coroutine[Any, Any, None]]:
-        """Begin: what watches from now on, by the names of its tasks."""
+    async def check_first(self) -> None:
+        """Check before the task starts; what fails here is raised."""
+
+    async def watch(self) -> None:
+        """Watch until cancelled."""
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:
-        self._tasks = [
-            asyncio.create_task(work, name=f"toolstead-{name}") for name, work in (await self.start()).items()
-        ]
+        await self.check_first()
+        self._tasks.start(self.watch(), name=f"toolstead-watch-{self._what}")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.end_all()
 
 
 class PollingWatcher(BackgroundWatcher):
     """Polls something; a check that fails is logged, and polling goes on."""
 
     def __init__(self, what: str, interval: float) -> None:
-        super().__init__()
-        self._what = what
+        super().__init__(what)
         self._interval = interval
 
     async def check(self) -> None:
         """Check once, and report a change if there is one."""
         raise NotImplementedError
 
-    async def check_first(self) -> None:
-        """The check that opens the watcher; what fails here is raised."""
-        await self.check()
-
-    async def start(self) -> Mapping[str, Coroutine[Any, Any, None]]:
-        """Check once, then start polling."""
-        await self.check_first()
-        return {f"watch-{self._what}": self._poll()}
-
-    async def _poll(self) -> None:
+    async def watch(self) -> None:
+        """Check again and again."""
         while True:
             await asyncio.sleep(self._interval)
             try:
@@ -103,20 +98,17 @@ class PollingWatcher(BackgroundWatcher):
 
 
 class FolderWatcher(BackgroundWatcher):
-    """Watches folders while open, and reports which files changed; folders may come and go."""
+    """Watches a folder while open, and reports which files changed; the folder may come and go."""
 
-    def __init__(self, folders: Collection[Path], files: Watched, on_change: OnChange) -> None:
-        super().__init__()
-        self._folders = tuple(folders)
+    def __init__(self, folder: Path, files: JsonFiles, on_change: OnChange) -> None:
+        super().__init__(folder)
+        self._folder = folder
         self._files = files
         self._on_change = on_change
 
-    async def start(self) -> Mapping[str, Coroutine[Any, Any, None]]:
-        """One task for each folder."""
-        return {f"watch-{folder}": self._watch_folder(folder) for folder in self._folders}
-
-    async def _watch_folder(self, folder: Path) -> None:
-        polling, seen = False, True
+    async def watch(self) -> None:
+        """Report changes, whatever becomes of the folder."""
+        folder, polling, seen = self._folder, False, True
         while True:
             if await asyncio.to_thread(folder.is_dir):
                 seen = True
@@ -182,12 +174,10 @@ def is_network_folder(folder: Path) -> bool:
         mounts = Path("/proc/mounts").read_text("utf-8", "replace").splitlines()
     except OSError:
         return False
-    best, network = "", False
-    target = str(folder.resolve())
+    kinds: dict[str, str] = {}
     for mount in mounts:
         _, place, kind, *_ = mount.split(" ")
-        place = place.replace("\\040", " ")
-        inside = target == place or target.startswith(place.rstrip("/") + "/")
-        if inside and len(place) >= len(best):
-            best, network = place, kind in _NETWORK
-    return network
+        kinds[place.replace("\\040", " ")] = kind  # a later one covers an earlier one
+    target = folder.resolve()
+    nearest = next((str(place) for place in (target, *target.parents) if str(place) in kinds), "")
+    return kinds.get(nearest) in _NETWORK

@@ -10,30 +10,30 @@ Some parts need each other, so they are connected by callables that are resolved
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolstead.app.conversations import ConversationParts, OrchestratorOpener
-from toolstead.app.database import StoreOpener
-from toolstead.app.kept_results import KeptResults
+from toolstead.app.database import KeptResults, OrchestratorOpener, StoreOpener, expire_rows
 from toolstead.app.keys import Keys
-from toolstead.app.layers import settings_for
+from toolstead.app.layers import LoadedSettings, settings_for
 from toolstead.app.places import find_places
 from toolstead.app.plugin_places import PluginPlaces
 from toolstead.app.plugin_powers import Parts
 from toolstead.app.plugins import Plugins
 from toolstead.app.state import State, Switches, SwitchWatcher
 from toolstead.app.tool_files import ToolFiles
-from toolstead.app.trust.approved import ProjectTrust
-from toolstead.app.trust.watcher import TrustWatcher, approve_changes
+from toolstead.app.trust.approved import ProjectTrust, TrustWatcher, approve_changes
 from toolstead.app.watching import FolderWatcher
+from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.errors import SettingsError, ToolsteadError
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.event_log import EventLog
@@ -45,7 +45,6 @@ from toolstead.tools.sources import FixedSource
 from toolstead.tools.visibility import Visibility
 
 if TYPE_CHECKING:
-    from toolstead.app.effective_settings import LoadedSettings
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.plugins.contract import Plugin
@@ -55,63 +54,59 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class SteadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stead is made with; `Toolstead` says what each one means."""
-
-    project: Path | None = None
-    tools_dir: Path | None = None
-    settings: Mapping[str, Any] | None = None
-    overrides: Sequence[str] = ()
-    schemas: Documents | None = None
-    gates: Sequence[Gate] = ()
-    plugins: Sequence[Plugin] = ()
-    installed_plugins: bool = True
-    runtimes: Sequence[Runtime] = ()
-    environ: Mapping[str, str] | None = None
-    watch: bool = True
-    follow: bool = False
-
-
 class Wiring:
     """The parts of one stead. Building them opens nothing."""
 
-    def __init__(self, options: SteadOptions) -> None:
-        """Find the folders, load the settings and build the parts.
+    def __init__(
+        self,
+        *,
+        project: Path | None,
+        tools_dir: Path | None,
+        settings: Mapping[str, Any] | None,
+        overrides: Sequence[str],
+        schemas: Documents | None,
+        gates: Sequence[Gate],
+        plugins: Sequence[Plugin],
+        installed_plugins: bool,
+        runtimes: Sequence[Runtime],
+        environ: Mapping[str, str] | None,
+        watch: bool,
+        follow: bool,
+    ) -> None:
+        """Find the folders, load the settings and build the parts; `Toolstead` says what each argument means.
 
         Raises:
             SettingsError: A setting is unknown or has a bad value.
         """
-        environ = os.environ if options.environ is None else options.environ
-        self.places = find_places(explicit=options.project, environ=environ)
+        environ = os.environ if environ is None else environ
+        self.places = find_places(explicit=project, environ=environ)
         self.trust = ProjectTrust(self.places)
-        self._is_open = False
-        self._watch, self._follow = options.watch, options.follow
+        self.is_open = False
+        self._opened = AsyncExitStack()
+        self._watch, self._follow = watch, follow
+        self._keys, self._given_runtimes = Keys(environ), runtimes
         if self._follow:
             approve_changes(self.trust)
         self.trust.refresh_approval()
-        self._load_settings = partial(
-            settings_for, self.places, environ=environ, overrides=options.overrides, given=options.settings
-        )
+        self._load_settings = partial(settings_for, self.places, environ=environ, overrides=overrides, given=settings)
         self._config = self.trust.approved_config()
         self.loaded = self._load_settings(approved_config=self._config)
         tools = self.loaded.settings.tools
         self._switches = Switches(self.places.data)
         self.events = EventLog()
-        self.files = ToolFiles(
+        self.files = ToolFiles(self.places, self.trust, tools, environ=environ, tools_dir=tools_dir, schemas=schemas)
+        self._database = StoreOpener(
             self.places,
-            self.trust,
-            tools,
             environ=environ,
-            tools_dir=options.tools_dir,
-            schemas=options.schemas,
+            log=self.events,
+            on_open=lambda store, shared: self.plugins.follow_store(store, shared=shared),
         )
-        self._database = StoreOpener(self.places, environ=environ, log=self.events)
         self.kept = KeptResults(self._database.open)
         self.approvals = Approvals(open_store=self._database.open, log=self.events, problems_of=self._find_problems)
         self.builtin = builtin_offers(self.places.project, environ, self.places.data)
         self.hooks = HookRunner(on_set=self._set_hooks)
         self.plugins = Plugins(
-            PluginPlaces(self.places, self.trust, given=options.plugins, installed=options.installed_plugins),
+            PluginPlaces(self.places, self.trust, given=plugins, installed=installed_plugins),
             settings=lambda: self.loaded.settings,
             switches=self._switches,
             parts=Parts(
@@ -119,17 +114,15 @@ class Wiring:
                 conversations=self.open_conversations,
                 dispatcher=lambda: self.dispatcher,
                 log=self.events,
-                broadcast=self.hooks.on_broadcast,
+                hooks=self.hooks,
                 http=self.files.http_parts,
             ),
-            runner=self.hooks,
-            log=self.events,
             refresh=lambda: self.registry.refresh(self.plugins.source),
         )
         self.registry = Registry(
             [FixedSource(name="builtin", offers=self.builtin), self.plugins.source, *self.files.sources],
             visibility=Visibility(allowed=tools.allowed, blocked=tools.blocked),
-            documents=options.schemas,
+            documents=schemas,
             prepare=self.plugins.rescan,
             context_for=self.plugins.context_for,
         )
@@ -139,51 +132,48 @@ class Wiring:
             cwd=self.places.project,
             timeout=tools.timeout,
             max_output=tools.max_output,
-            gates=options.gates,
+            gates=gates,
             keep=self.kept,
             approve=self.approvals.ask_person,
         )
-        self.conversations = OrchestratorOpener(
-            ConversationParts(
-                places=self.places,
-                database=self._database,
-                log=self.events,
-                call_tool=self.dispatcher.call,
-                own_tools=self.dispatcher,
-                find_view=self.registry.find_view,
-                keys=Keys(environ),
-                runtimes=options.runtimes,
-                pinned=lambda: self.trust.pinned,
-                hooks=self.hooks,
-                recover=self.approvals.recover_approvals,
-            )
-        )
-        self._database.on_open(lambda store: self.plugins.follow_store(store, shared=self._database.is_shared))
+        self.conversations = OrchestratorOpener(self._begin_orchestrator, self._load_keys)
 
-    async def open(self) -> AsyncExitStack:
-        """Read the tools, start the plugins and watch for changes; closing the stack ends all of it in reverse."""
+    async def open(self) -> None:
+        """Read the tools, start the plugins and watch for changes; `close` ends all of it in reverse."""
+        if self.is_open:
+            raise ToolsteadError("this stead is open already; make another for another `async with`")
         async with AsyncExitStack() as stack:
             stack.callback(self.events.close)
             stack.callback(self.registry.subscribe(self._publish_swap))
             state = self._switches.read()
             self.registry.apply_switches(state.disabled_tools)
             self.plugins.start_with(state)
-            stack.push_async_callback(self.files.aclose)
-            stack.push_async_callback(self._database.close)
-            stack.push_async_callback(self.approvals.close)
-            stack.push_async_callback(self.hooks.close)
-            stack.push_async_callback(self.plugins.close)
-            stack.push_async_callback(self.conversations.close)
-            stack.push_async_callback(self.kept.wait_until_written)
+            for end in (  # the last one first
+                self.files.aclose,
+                self._database.close,
+                self.approvals.close,
+                self.hooks.close,
+                self.plugins.close,
+                self.conversations.close,
+                self.kept.wait_until_written,
+            ):
+                stack.push_async_callback(end)
             await self.registry.reload()
             if self._watch:
                 users = self.files.users
-                await stack.enter_async_context(SwitchWatcher(self._switches, self._apply_state))
-                await stack.enter_async_context(FolderWatcher(users.folders, users, self._refresh_files))
-                await stack.enter_async_context(TrustWatcher(self.trust, self._apply_trust, follow=self._follow))
-            self._is_open = True
-            stack.callback(setattr, self, "_is_open", False)  # last in, so first of all when it closes
-            return stack.pop_all()
+                for watcher in (
+                    SwitchWatcher(self._switches, self._apply_state),
+                    FolderWatcher(users.folders[0], users, partial(self.registry.refresh, users)),
+                    TrustWatcher(self.trust, self._apply_trust, follow=self._follow),
+                ):
+                    await stack.enter_async_context(watcher)
+            self._opened = stack.pop_all()
+            self.is_open = True
+
+    async def close(self) -> None:
+        """Refuse further work, then end what `open` began."""
+        self.is_open = False
+        await self._opened.aclose()
 
     def check_open(self) -> None:
         """Refuse to work outside `async with`.
@@ -191,7 +181,7 @@ class Wiring:
         Raises:
             ToolsteadError: The stead is not open.
         """
-        if not self._is_open:
+        if not self.is_open:
             raise ToolsteadError("this stead is not open; use it inside `async with Toolstead(…) as stead:`")
 
     async def open_conversations(self) -> Orchestrator:
@@ -201,11 +191,70 @@ class Wiring:
             StorageError: It cannot be opened.
         """
         self.check_open()
-        return await self.conversations.open(self.loaded.settings)
+        return await self.conversations.open()
 
     def describe_state(self) -> Mapping[str, Any]:
         """The runtime and the sessions, as health reports them; does not open the database."""
-        return self.conversations.state(self.loaded.settings)
+        from toolstead.app.runtimes import usual_runtime
+        from toolstead.invoker.lease import PoolStats
+
+        current = self.conversations.orchestrator
+        stats = current.invoker.pool.stats() if current is not None else PoolStats()
+        choice = usual_runtime(self.loaded.settings.runtime, self._keys, self._given_runtimes)
+        return {"runtime": choice.name, "runtimeReason": choice.why, "sessions": asdict(stats)}
+
+    async def _begin_orchestrator(self, stack: AsyncExitStack) -> Orchestrator:
+        """Open threads and runs, and what they need; closing the stack ends them."""
+        store = await self._database.open()
+        for module in ("toolstead.app.runtimes", "toolstead.orchestrator.orchestrator"):
+            await asyncio.to_thread(importlib.import_module, module)  # calls go on meanwhile
+        from toolstead.app.runtimes import Runtimes
+        from toolstead.invoker.invoker import Invoker
+        from toolstead.invoker.pool import SessionPool
+        from toolstead.orchestrator.orchestrator import Orchestrator
+        from toolstead.orchestrator.request import RunDefaults
+
+        settings, find_view = self.loaded.settings, self.registry.find_view
+        sessions, project = settings.sessions, self.places.project
+        runtimes = Runtimes(
+            settings.runtime,
+            settings.limits,
+            project=project,
+            data=self.places.data,
+            keys=self._keys,
+            offered=lambda spec: find_view(spec.agent).infos,
+            pinned=self.trust.pinned,
+            given=self._given_runtimes,
+        )
+        orchestrator = Orchestrator(
+            store=store,
+            log=self.events,
+            invoker=Invoker(SessionPool(ttl=sessions.ttl, most_idle=sessions.max, most_live=sessions.max_live)),
+            call_tool=self.dispatcher.call,
+            own_tools=self.dispatcher,
+            hooks=self.hooks,
+            defaults=RunDefaults(
+                agent=settings.runtime.agent,
+                model=settings.runtime.model,
+                cwd=project,
+                timeout=settings.limits.run_timeout,
+                runtime=runtimes,
+                tools=lambda agent: find_view(agent).names,
+            ),
+        )
+        await orchestrator.open()
+        await self.approvals.recover_approvals()
+        background = OwnedTasks()
+        if days := settings.storage.retention_days:
+            background.start(expire_rows(store, days), name="toolstead-retention")
+        for end in (background.end_all, runtimes.aclose, orchestrator.close):  # the last one first
+            stack.push_async_callback(end)
+        return orchestrator
+
+    def _load_keys(self) -> None:
+        from toolstead.app.runtimes import lacking_keys
+
+        self._keys.load(lacking_keys(self.loaded.settings.runtime, self._keys))
 
     def _set_hooks(self) -> None:
         """Replace the gates and observers of calls after the running plugins changed."""
@@ -232,9 +281,6 @@ class Wiring:
     def _apply_state(self, state: State) -> None:
         self.registry.apply_switches(state.disabled_tools)
         self.plugins.take_state(state)
-
-    async def _refresh_files(self, paths: Collection[Path]) -> None:
-        await self.registry.refresh(self.files.users, paths)
 
     async def _apply_trust(self) -> None:
         """Apply what the user approved or revoked, and what waits for that."""

@@ -45,8 +45,7 @@ from toolstead.adapters.scripted.model_apis import Captured, ScriptedModels, scr
 from toolstead.adapters.scripted.runtime import ScriptedRuntime
 from toolstead.adapters.scripted.script_file import load_script
 from toolstead.testing.memory_stead import connect, memory_stead
-from toolstead.testing.plugin_context import FakeContext, fake_context
-from toolstead.testing.plugin_run import call_tool, run_hook
+from toolstead.testing.plugin_context import FakeContext, call_tool, fake_context, run_hook
 
 __all__ = [
     "Captured",

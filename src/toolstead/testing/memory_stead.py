@@ -40,10 +40,14 @@ async def memory_stead(
         place = Path(project) if project is not None else Path(folder, "project")
         for made in (home, place):
             made.mkdir(exist_ok=True)
-        surroundings = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), **(environ or {})}
-        surroundings["TOOLSTEAD_HOME"] = str(home)
+        usual = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home)}
         async with Toolstead(
-            place, settings=settings, gates=gates, plugins=plugins, installed_plugins=False, environ=surroundings
+            place,
+            settings=settings,
+            gates=gates,
+            plugins=plugins,
+            installed_plugins=False,
+            environ={**usual, **(environ or {}), "TOOLSTEAD_HOME": str(home)},
         ) as stead:
             if tools:
                 stead.registry.register(*tools)

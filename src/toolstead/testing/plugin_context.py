@@ -1,4 +1,7 @@
-"""A plugin's context in a test: every power works, in memory, and what the plugin did with it can be read."""
+"""A plugin in a test: a context whose powers work in memory, and one tool or hook run as a stead would.
+
+What the plugin did with its powers can be read from the context.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,28 @@ from typing import Any, Self
 import msgspec
 
 from toolstead.app.plugin_powers import Parts, PluginAgents, PluginCalls, PluginHttp, PluginStore, PluginThreads
+from toolstead.errors import PluginError, Rejected
 from toolstead.orchestrator.request import RunRequest
 from toolstead.plugins.background import BackgroundTasks
-from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
+from toolstead.plugins.contract import HOOKS, Hooks, Plugin, PluginContext, Tool
 from toolstead.plugins.definition import check_hooks, check_plugin, qualify_name
 from toolstead.plugins.health import Health
 from toolstead.plugins.hook_runner import Hooked, HookRunner
 from toolstead.plugins.ports import HttpAnswer, absent_power
 from toolstead.plugins.settings import read_settings
-from toolstead.testing.plugin_parts import FakeNetwork, MemoryStore, Notes, Said, SentRequest, Talks
+from toolstead.testing.plugin_parts import (
+    FakeConversations,
+    FakeNetwork,
+    MemoryStore,
+    MessageLike,
+    RecordingLog,
+    SentRequest,
+)
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.registry import Registry
+from toolstead.types.call import Caller
 from toolstead.types.event import Event
+from toolstead.types.result import ToolResult
 from toolstead.types.run import RunError
 from toolstead.types.thread import Message
 
@@ -98,7 +111,7 @@ def fake_context(
     plugin: Plugin | str,
     *,
     settings: Mapping[str, Any] | None = None,
-    history: Mapping[str, Sequence[Said]] | None = None,
+    history: Mapping[str, Sequence[MessageLike]] | None = None,
     answers: Mapping[str, str | RunError] | None = None,
     pages: Mapping[str, HttpAnswer | str | Exception] | None = None,
     tools: Sequence[Tool] = (),
@@ -122,9 +135,9 @@ def fake_context(
     """
     plugin = Plugin(name=plugin) if isinstance(plugin, str) else plugin
     check_plugin(plugin, plugin.name)
-    name, notes, statuses = plugin.name, Notes(), list[tuple[str, str | None]]()
+    name, log, statuses = plugin.name, RecordingLog(), list[tuple[str, str | None]]()
     store, network = MemoryStore(history or {}), FakeNetwork(pages or {})
-    talks = Talks(store, answers or {})
+    conversations = FakeConversations(store, answers or {})
     health = Health(name, lambda health: statuses.append((health.state, health.error)))
     health.set_state("running")
     statuses.clear()
@@ -134,8 +147,10 @@ def fake_context(
         [Hooked(plugin="the other plugins", hooks=Hooks(on_broadcast=on_broadcast), health=Health("others"))]
     )
     registry = Registry(context_for=lambda owner: context if owner == name else PluginContext(name=owner))
-    dispatcher = Dispatcher(registry, events=notes, cwd=Path.cwd())
-    parts = _build_parts(store=store, talks=talks, network=network, notes=notes, dispatcher=dispatcher, others=others)
+    dispatcher = Dispatcher(registry, events=log, cwd=Path.cwd())
+    parts = _build_parts(
+        store=store, conversations=conversations, network=network, log=log, dispatcher=dispatcher, others=others
+    )
     context = FakeContext(
         name=name,
         settings=read_settings(plugin, settings or {}),
@@ -150,12 +165,12 @@ def fake_context(
         run_background=background,
         report_status=health.report_status,
         plugin=plugin,
-        sent=talks.sent,
-        broadcasts=notes.broadcasts,
-        invoked=talks.invoked,
+        sent=conversations.sent,
+        broadcasts=log.broadcasts,
+        invoked=conversations.invoked,
         requests=network.requests,
         statuses=statuses,
-        events=notes.events,
+        events=log.events,
         hooks=Hooks(),
         dispatcher=dispatcher,
         background=background,
@@ -167,22 +182,121 @@ def fake_context(
 
 
 def _build_parts(
-    *, store: Any, talks: Any, network: FakeNetwork, notes: Any, dispatcher: Dispatcher, others: HookRunner
+    *, store: Any, conversations: Any, network: Any, log: Any, dispatcher: Dispatcher, others: HookRunner
 ) -> Parts:
     """The doubles in the places of what they double; the contract suite sees that they fit."""
-    client: Any = network
 
     async def open_store() -> Any:
         return store
 
-    async def conversations() -> Any:
-        return talks
+    async def open_conversations() -> Any:
+        return conversations
 
     return Parts(
         open_store=open_store,
-        conversations=conversations,
+        conversations=open_conversations,
         dispatcher=lambda: dispatcher,
-        log=notes,
-        broadcast=others.on_broadcast,
-        http=lambda: (client, network.allowed),
+        log=log,
+        hooks=others,
+        http=lambda: (network, network.allowed),
     )
+
+
+async def call_tool(
+    plugin: Plugin,
+    name: str,
+    input: Mapping[str, Any] | None = None,
+    *,
+    context: FakeContext | None = None,
+    thread_id: str = "default",
+    run_id: str | None = None,
+    task_id: str | None = None,
+) -> ToolResult:
+    """Call one of a plugin's tools: validated, with its deadline, and every failure is a result.
+
+    Args:
+        plugin: Whose tool it is.
+        name: The tool's own name, without the plugin's.
+        input: Its arguments.
+        context: Made with `fake_context(plugin)`; a new one unless given.
+        thread_id: What `meta.thread_id` says.
+        run_id: What `meta.run_id` says.
+        task_id: What `meta.task_id` says.
+
+    Raises:
+        UnknownToolError: It has no such tool.
+    """
+    context = _make_context(plugin, context)
+    caller = Caller(thread_id=thread_id, run_id=run_id, task_id=task_id)
+    return await context.dispatcher.call(qualify_name(plugin.name, name), input, caller)
+
+
+async def run_hook(plugin: Plugin, hook: str, *given: Any, context: FakeContext | None = None) -> Any:
+    """Run one of a plugin's hooks, within its time, and give its answer.
+
+    In a stead a failing hook is logged and skipped; here its error is raised, so that a test sees it.
+
+    Args:
+        plugin: Whose hook it is; it is registered first unless its context is already.
+        hook: Its name, such as `on_before_invoke`.
+        given: What it is called with.
+        context: Made with `fake_context(plugin)`; a new one unless given.
+
+    Returns:
+        What a stead would go on with: the prompt, the decision, the verdict (a raised `Rejected` is one), or None.
+
+    Raises:
+        ValueError: There is no such hook, the plugin does not have it, or it takes other arguments.
+        PluginError: It answered nonsense, or not in time.
+        Exception: Whatever it raised itself.
+    """
+    context = _make_context(plugin, context)
+    if hook not in HOOKS:
+        raise ValueError(f"there is no hook {hook!r}; there are {', '.join(HOOKS)}")
+    if len(given) != len(HOOKS[hook]):
+        raise ValueError(f"{hook} is called with ({', '.join(HOOKS[hook])}), and {len(given)} were given")
+    hooks = context.hooks if context.hooks != Hooks() else await context.register()
+    function = getattr(hooks, hook)
+    if function is None:
+        raise ValueError(f"plugin {plugin.name!r} has no {hook}")
+    raised: list[Exception] = []
+
+    async def note_answer(*arguments: Any) -> Any:
+        try:
+            return await function(*arguments)
+        except Exception as error:
+            raised.append(error)
+            raise
+
+    health, runner = Health(plugin.name), HookRunner()
+    alone: dict[str, Any] = {hook: note_answer, "timeout": hooks.timeout}
+    runner.set_hooks([Hooked(plugin=plugin.name, hooks=Hooks(**alone), health=health)])
+    answer = await _run(runner, hook, plugin.name, given)
+    if raised and not (hook == "on_task_complete" and isinstance(raised[0], Rejected)):
+        raise raised[0]
+    if health.error is not None:
+        raise PluginError(plugin=plugin.name, field=hook, reason=health.error.removeprefix(f"{hook}: "))
+    return answer
+
+
+async def _run(runner: HookRunner, hook: str, plugin: str, given: tuple[Any, ...]) -> Any:
+    match hook:
+        case "on_before_tool":
+            return await runner.list_gates()[0](*given)
+        case "on_after_tool":
+            await runner.list_observers()[0](*given)
+            return None
+        case "on_task_complete":
+            return (await runner.on_task_complete(*given))[0].verdict
+        case "on_settings_change":
+            return await runner.on_settings_change(plugin, *given)
+        case _:
+            return await getattr(runner, hook)(*given)
+
+
+def _make_context(plugin: Plugin, context: FakeContext | None) -> FakeContext:
+    if context is None:
+        return fake_context(plugin)
+    if context.plugin is not plugin:
+        raise ValueError(f"this context was made for another plugin; make it with fake_context({plugin.name}'s plugin)")
+    return context

@@ -28,7 +28,7 @@ from toolstead.types.event import Event
 from toolstead.types.run import Run, RunError
 from toolstead.types.thread import Message, Role, Thread
 
-Said = Message | tuple[Role, str] | str
+MessageLike = Message | tuple[Role, str] | str
 """A message of a thread: whole, as role and text, or the text of a user's."""
 
 SOMEWHERE = "93.184.215.14"
@@ -38,13 +38,13 @@ SOMEWHERE = "93.184.215.14"
 class MemoryStore:
     """The part of a store that plugins reach: their values, and messages."""
 
-    def __init__(self, history: Mapping[str, Sequence[Said]]) -> None:
+    def __init__(self, history: Mapping[str, Sequence[MessageLike]]) -> None:
         self._values: dict[tuple[str, str], bytes] = {}
         self._threads: dict[str, list[Message]] = {thread_id: [] for thread_id in history}
         self._numbers = itertools.count(1)
-        for thread_id, said in history.items():
-            for one in said:
-                self.add_message(thread_id, one)
+        for thread_id, messages in history.items():
+            for message in messages:
+                self.add_message(thread_id, message)
 
     async def get_value(self, space: str, key: str) -> bytes | None:
         """A value of a plugin's own space."""
@@ -73,17 +73,13 @@ class MemoryStore:
         all_of_it = self._threads.get(thread_id, [])
         return all_of_it[max(0, len(all_of_it) - limit) :] if limit is not None else list(all_of_it)
 
-    def open_thread(self, thread_id: str) -> str:
-        """Create a thread with this name; an empty name gets a new one."""
-        thread_id = thread_id or self.new_id("thread")
-        self._threads.setdefault(thread_id, [])
-        return thread_id
-
-    def add_message(self, thread_id: str, said: Said, *, kind: str = "text", run_id: str | None = None) -> Message:
-        """Put a message into a thread that is there."""
-        if not isinstance(said, Message):
-            role, content = ("user", said) if isinstance(said, str) else said
-            said = Message(
+    def add_message(
+        self, thread_id: str, message: MessageLike, *, kind: str = "text", run_id: str | None = None
+    ) -> Message:
+        """Put a message into a thread, which is created if it is not there."""
+        if not isinstance(message, Message):
+            role, content = ("user", message) if isinstance(message, str) else message
+            message = Message(
                 id=self.new_id("msg"),
                 thread_id=thread_id,
                 role=role,
@@ -92,15 +88,15 @@ class MemoryStore:
                 kind=kind,
                 run_id=run_id,
             )
-        self._threads[thread_id].append(said)
-        return said
+        self._threads.setdefault(thread_id, []).append(message)
+        return message
 
     def new_id(self, kind: str) -> str:
         """An id that nothing else has."""
         return f"{kind}_{next(self._numbers):06}"
 
 
-class Talks:
+class FakeConversations:
     """Conversations with a model whose answers are given.
 
     Attributes:
@@ -126,7 +122,7 @@ class Talks:
         """Take a message. One that a caller waits for is answered; any other is only noted."""
         if request.thread_id is not None and request.thread_must_exist:
             await self.store.read_thread(request.thread_id)
-        thread_id = self.store.open_thread(request.thread_id or "")
+        thread_id = request.thread_id or self.store.new_id("thread")
         run_id = self.store.new_id("run")
         message = self.store.add_message(thread_id, ("user", request.prompt), run_id=run_id)
         if only_for_caller:
@@ -146,10 +142,13 @@ class Talks:
         return True, "scripted"
 
     def _answer_request(self, run_id: str, thread_id: str, request: RunRequest) -> Run:
-        answer = next((said for pattern, said in self._answers.items() if re.search(pattern, request.prompt)), None)
+        answer = next((given for pattern, given in self._answers.items() if re.search(pattern, request.prompt)), None)
         if answer is None:
-            reason = f"no answer is given for {request.prompt[:200]!r}; give one with fake_context(answers={{…: …}})"
-            answer = RunError(code="runtime", message=reason)
+            answer = RunError(
+                code="runtime",
+                message=f"no answer is given for {request.prompt[:200]!r}; give one with"
+                " fake_context(answers={…: …})",
+            )
         failed = isinstance(answer, RunError)
         if not failed:
             self.store.add_message(thread_id, ("assistant", answer), run_id=run_id)
@@ -233,7 +232,7 @@ class FakeNetwork:
         yield _Response(status_code=answer.status, headers=answer.headers, content=answer.content)
 
 
-class Notes:
+class RecordingLog:
     """A log that only records: broadcasts of plugins and results of calls."""
 
     listening = True

@@ -12,8 +12,7 @@ from keyring.errors import KeyringLocked, NoKeyringError
 from tests.flows.key_drawer import Drawer, keyring_of_the_test
 from toolstead.app import keys as module
 from toolstead.app.keys import Keys
-from toolstead.app.models import Models
-from toolstead.app.runtime_choice import lacking_keys, usual_keys
+from toolstead.app.runtimes import Models, lacking_keys, usual_keys
 from toolstead.app.settings import RuntimeSettings
 
 pytestmark = pytest.mark.requires("keyring")

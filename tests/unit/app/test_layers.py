@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolstead.app.effective_settings import Explained, LoadedSettings
-from toolstead.app.layers import GIVEN, load_settings, settings_for
+from toolstead.app.layers import GIVEN, Explained, LoadedSettings, load_settings, settings_for
 from toolstead.app.places import Places
 from toolstead.errors import SettingsError
 
@@ -261,17 +260,17 @@ class TestSettingsForAProject:
         return Places(project=project, user=tmp_path / "user", data=tmp_path / "data")
 
     def test_a_projects_own_file_is_not_read(self, places: Places) -> None:
-        places.project_config.write_text("[tools]\ntimeout = 1\n", encoding="utf-8")
+        (places.project / ".toolstead/config.toml").write_text("[tools]\ntimeout = 1\n", encoding="utf-8")
 
         assert settings_for(places, environ={}).settings.tools.timeout == 60
 
     def test_what_was_approved_of_a_project_counts_whatever_its_file_says_now(self, places: Places) -> None:
-        places.project_config.write_text("[tools]\ntimeout = 1\n", encoding="utf-8")
+        (places.project / ".toolstead/config.toml").write_text("[tools]\ntimeout = 1\n", encoding="utf-8")
 
         loaded = settings_for(places, environ={}, approved_config=b"[tools]\ntimeout = 2\n")
 
         assert loaded.settings.tools.timeout == 2
-        assert told(loaded, "tools.timeout").origin == f"{places.project_config}:2"
+        assert told(loaded, "tools.timeout").origin == f"{places.project}/.toolstead/config.toml:2"
 
     def test_no_file_is_no_reason_for_a_warning(self, places: Places, caplog: pytest.LogCaptureFixture) -> None:
         settings_for(places, environ={})
@@ -281,8 +280,8 @@ class TestSettingsForAProject:
     def test_a_user_folder_inside_the_project_is_read_as_the_users(
         self, places: Places, caplog: pytest.LogCaptureFixture
     ) -> None:
-        places.project_config.write_text("[tools]\ntimeout = 1\n", encoding="utf-8")
-        inside = Places(project=places.project, user=places.project_config.parent, data=places.data)
+        (places.project / ".toolstead/config.toml").write_text("[tools]\ntimeout = 1\n", encoding="utf-8")
+        inside = Places(project=places.project, user=places.project / ".toolstead", data=places.data)
 
         assert settings_for(inside, environ={}).settings.tools.timeout == 1
         assert not caplog.records

@@ -10,7 +10,7 @@ import pytest
 
 from toolstead.adapters.providers import connect as adapter
 from toolstead.app.keys import Keys
-from toolstead.app.models import Models
+from toolstead.app.runtimes import Models
 from toolstead.errors import RuntimeFailureError
 
 KEYED = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}

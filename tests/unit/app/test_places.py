@@ -86,9 +86,7 @@ def test_the_usual_folders_are_below_the_home(tmp_path: Path) -> None:
 
     assert places.user == Path("/home/me/.config/toolstead")
     assert places.data == Path("/home/me/.local/share/toolstead")
-    assert places.user_config == places.user / "config.toml"
     assert places.project == tmp_path
-    assert places.project_config == tmp_path / ".toolstead" / "config.toml"
 
 
 def test_xdg_folders_are_honoured_when_they_are_absolute(tmp_path: Path) -> None:

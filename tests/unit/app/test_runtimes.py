@@ -9,17 +9,17 @@ import pytest
 
 from toolstead.adapters.installing import install_command
 from toolstead.app.keys import Keys
-from toolstead.app.runtime_choice import (
+from toolstead.app.runtimes import (
     NAMES,
     PROGRAMS,
     Choice,
     RuntimeProgram,
+    Runtimes,
     absence_reason,
     lacking_keys,
     usual_runtime,
 )
-from toolstead.app.runtimes import Runtimes
-from toolstead.app.settings import ClaudeSettings, CodexSettings, LimitSettings, RuntimeSettings, ScriptedSettings
+from toolstead.app.settings import LimitSettings, ProgramSettings, RuntimeSettings, ScriptedSettings
 from toolstead.errors import RuntimeFailureError
 
 SCRIPTED = ScriptedSettings(script="script.yaml")
@@ -50,8 +50,8 @@ def runtimes(settings: RuntimeSettings, environ: dict[str, str], project: Path) 
             "kernel",
             "runtime.model is set",
         ),
-        ({"claude": ClaudeSettings(login=True)}, {"OPENAI_API_KEY": "o"}, "claude", "runtime.claude.login is set"),
-        ({"codex": CodexSettings(login=True)}, {"GEMINI_API_KEY": "g"}, "codex", "runtime.codex.login is set"),
+        ({"claude": ProgramSettings(login=True)}, {"OPENAI_API_KEY": "o"}, "claude", "runtime.claude.login is set"),
+        ({"codex": ProgramSettings(login=True)}, {"GEMINI_API_KEY": "g"}, "codex", "runtime.codex.login is set"),
         ({}, {"GEMINI_API_KEY": "g"}, "kernel", "GEMINI_API_KEY is set"),
         ({}, {"GROQ_API_KEY": "q"}, None, NO_KEY),
         ({"scripted": SCRIPTED}, {"ANTHROPIC_API_KEY": "a"}, "scripted", "runtime.scripted.script is set"),
@@ -152,11 +152,11 @@ def test_a_program_that_is_not_installed_is_refused_with_the_command_before_anyt
 ) -> None:
     found = runtimes(RuntimeSettings(), {}, tmp_path)
     monkeypatch.setattr(RuntimeProgram, "is_installed", property(lambda _self: False))
-    monkeypatch.setattr("toolstead.app.runtime_choice.find_spec", lambda _package: None)
+    monkeypatch.setattr("toolstead.app.runtimes.find_spec", lambda _package: None)
     with pytest.raises(RuntimeFailureError) as refused:
         found(program.name)
     assert str(refused.value) == f"{program.title} is not installed: {install_command(program.name)}"
-    monkeypatch.setattr("toolstead.app.runtime_choice.find_spec", lambda _package: "it is there by now")
+    monkeypatch.setattr("toolstead.app.runtimes.find_spec", lambda _package: "it is there by now")
     assert found(program.name).name == program.name
 
 

@@ -22,16 +22,16 @@ def rows() -> dict[str, re.Match[str]]:
 
 
 def test_the_page_lists_exactly_the_keys_of_the_model() -> None:
-    assert list(rows()) == [key.name for key in known_keys().values()]
+    assert list(rows()) == [".".join(key.path) for key in known_keys().values()]
 
 
-@pytest.mark.parametrize("key", known_keys().values(), ids=lambda key: key.name)
+@pytest.mark.parametrize("key", known_keys().values(), ids=lambda key: ".".join(key.path))
 def test_the_page_tells_default_meaning_and_use_of(key: object) -> None:
-    row = rows()[key.name]
+    row = rows()[".".join(key.path)]
 
     assert row["default"] == toml_value(key.default)
     assert row["allowed"].startswith(key.allowed.replace("|", "\\|"))
-    assert row["used"] == ("yes" if key.name in IN_EFFECT else "not yet")
+    assert row["used"] == ("yes" if ".".join(key.path) in IN_EFFECT else "not yet")
 
 
 def test_the_complete_file_on_the_page_is_accepted_and_says_the_defaults(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_the_complete_file_on_the_page_is_accepted_and_says_the_defaults(tmp_pat
 
 
 def test_keys_in_effect_and_unions_are_keys() -> None:
-    names = {key.name for key in known_keys().values()}
+    names = {".".join(key.path) for key in known_keys().values()}
 
     assert names >= IN_EFFECT
     assert names >= UNIONS

@@ -54,9 +54,9 @@ class Files:
 
 
 @asynccontextmanager
-async def watched(*folders: Path) -> AsyncIterator[Files]:
-    files = Files(*folders)
-    async with FolderWatcher(folders, files, files.take):
+async def watched(folder: Path) -> AsyncIterator[Files]:
+    files: Any = Files(folder)
+    async with FolderWatcher(folder, files, files.take):
         yield files
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("toolstead-watch")]
 
@@ -89,7 +89,7 @@ async def test_what_changed_before_the_watch_stood_is_told_too(folder: Path) -> 
     files = Files(folder)
     (folder / "gone").unlink()
     (folder / "new").write_text("2")
-    async with FolderWatcher([folder], files, files.take):
+    async with FolderWatcher(folder, files, files.take):
         assert await files.next() == {"new": "2"}
         assert await files.next() == {"gone": None}
 
@@ -98,7 +98,7 @@ async def test_a_folder_that_went_before_the_watch_stood_takes_its_files_along(f
     (folder / "a").write_text("1")
     files = Files(folder)
     shutil.rmtree(folder)
-    async with FolderWatcher([folder], files, files.take):
+    async with FolderWatcher(folder, files, files.take):
         assert await files.next() == {"a": None}
 
 
@@ -213,7 +213,7 @@ async def test_a_listener_that_fails_is_told_of_the_next_change(folder: Path, ca
         if (folder / "bad") in paths:
             raise LookupError("on purpose")
 
-    async with FolderWatcher([folder], files, take):
+    async with FolderWatcher(folder, files, take):
         (folder / "bad").write_text("1")
         await files.next()
         (folder / "good").write_text("2")

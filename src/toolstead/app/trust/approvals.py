@@ -18,22 +18,14 @@ from pathlib import Path
 
 import msgspec
 
-from toolstead.app.private_file import lock_file, write_private
-from toolstead.app.trust.snapshot import PinnedFile, Snapshot, digest_of
+from toolstead.app.private_file import lock_file, write_private, write_synced
+from toolstead.app.trust.snapshot import Pin, PinnedFile, Snapshot, digest_of
 from toolstead.errors import StateError, TrustError
 from toolstead.schema.visible import escape_unseen
 
 logger = logging.getLogger(__name__)
 
 VERSION = 1
-Stamp = tuple[int, int, int] | None
-
-
-class Pin(msgspec.Struct, frozen=True, kw_only=True):
-    """One approved file: the SHA-256 of its bytes, and whether it may be run as a program."""
-
-    sha256: str
-    executable: bool = False
 
 
 class TrustApproval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -51,6 +43,9 @@ class TrustApproval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     copy: str = ""
     files: dict[str, Pin] = {}
     declined: str = ""
+
+
+_NOTHING = TrustApproval(version=VERSION, project="")
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,18 +73,6 @@ class TrustStore:
         """The private folder of a project's approval."""
         return self.folder / hashlib.sha256(os.fsencode(project)).hexdigest()[:32]
 
-    def copy_folder(self, project: Path) -> Path:
-        """Where the approved bytes lie, laid out as in the project; absent when nothing is approved."""
-        return self.approval_folder(project) / "current"
-
-    def approval_stamp(self, project: Path) -> Stamp:
-        """What changes when the approval does."""
-        try:
-            found = (self.approval_folder(project) / "approval.json").stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
-
     def read(self, project: Path) -> TrustApproval | None:
         """What was approved of a project; None when nothing was, or when it was revoked.
 
@@ -98,12 +81,12 @@ class TrustStore:
         """
         place = self.approval_folder(project)
         approval = self._read(place)
-        if approval is not None and approval.copy and _leads_to(place) != approval.copy:
+        if approval.copy and _leads_to(place) != approval.copy:
             with _hold_lock(place):  # the approving process died before the last step, or is about to take it
                 approval = self._read(place)
-                if approval is not None and approval.copy:
+                if approval.copy:
                     _point_current(place, approval.copy)
-        return approval if approval is not None and approval.copy else None
+        return approval if approval.copy else None
 
     def is_intact(self, project: Path, approval: TrustApproval) -> bool:
         """Whether the kept copy of every approved file is what was approved."""
@@ -112,8 +95,7 @@ class TrustStore:
 
     def was_declined(self, project: Path, digest: str) -> bool:
         """Whether the user declined exactly this before."""
-        approval = self._read(self.approval_folder(project))
-        return approval is not None and approval.declined == digest
+        return self._read(self.approval_folder(project)).declined == digest
 
     def approved_content(self, project: Path, path: str) -> bytes | None:
         """The approved bytes of one file; None when it is not among the approved ones.
@@ -139,21 +121,21 @@ class TrustStore:
         Raises:
             TrustError: They cannot be kept.
         """
-        place = self.approval_folder(project)
+        place, pins = self.approval_folder(project), snapshot.pins
         approval = TrustApproval(
             version=VERSION,
             project=str(project),
             approved_at=time.time(),
-            copy=snapshot.digest,
-            files={path: Pin(sha256=file.digest, executable=file.executable) for path, file in snapshot.files.items()},
+            copy=digest_of(pins),
+            files=pins,
         )
         encoded = _encode_approval(approval)
         with _hold_lock(place):
             before = self._read(place)
-            _lay_out(place, approval.copy, snapshot.files)
+            _lay_out(place, approval, snapshot.files)
             write_private(place / "approval.json", encoded)
             _point_current(place, approval.copy)
-            _delete_unused(place, keep={approval.copy, before.copy if before is not None else ""})
+            _delete_unused(place, keep={approval.copy, before.copy})
         return approval
 
     def decline_snapshot(self, project: Path, digest: str) -> None:
@@ -164,8 +146,8 @@ class TrustStore:
         """
         place = self.approval_folder(project)
         with _hold_lock(place):
-            before = self._read(place) or TrustApproval(version=VERSION, project=str(project))
-            write_private(place / "approval.json", _encode_approval(msgspec.structs.replace(before, declined=digest)))
+            declined = msgspec.structs.replace(self._read(place), project=str(project), declined=digest)
+            write_private(place / "approval.json", _encode_approval(declined))
 
     def revoke_approval(self, project: Path) -> bool:
         """Revoke an approval and delete its bytes; False when there is none. One that is not valid is deleted too.
@@ -180,15 +162,15 @@ class TrustStore:
             try:
                 approval = self._read(place)
             except TrustError:
-                approval = TrustApproval(version=VERSION, project=str(project))
+                approval = _NOTHING
             else:
-                if approval is None or not approval.copy:
+                if not approval.copy:
                     return False
             # The link to the bytes first: a process that notices the rest must not find them any more.
             with suppress(FileNotFoundError):
                 (place / "current").unlink()
-            taken_back = TrustApproval(version=VERSION, project=str(project), declined=approval.copy)
-            write_private(place / "approval.json", _encode_approval(taken_back))
+            revoked = TrustApproval(version=VERSION, project=str(project), declined=approval.copy)
+            write_private(place / "approval.json", _encode_approval(revoked))
             _delete_unused(place, keep=set())
         return True
 
@@ -197,20 +179,17 @@ class TrustStore:
         found: list[TrustApproval] = []
         for place in sorted(self.folder.glob("*/approval.json")):
             try:
-                approval = self._read(place.parent)
+                found.append(self._read(place.parent))
             except TrustError as error:
                 logger.warning("%s", error)
-                continue
-            if approval is not None and approval.copy:
-                found.append(approval)
-        return sorted(found, key=lambda approval: approval.project)
+        return sorted((approval for approval in found if approval.copy), key=lambda approval: approval.project)
 
-    def _read(self, place: Path) -> TrustApproval | None:
+    def _read(self, place: Path) -> TrustApproval:
         path = place / "approval.json"
         try:
             approval = msgspec.json.decode(path.read_bytes(), type=TrustApproval)
         except FileNotFoundError:
-            return None
+            return _NOTHING
         except OSError as error:
             raise TrustError(f"{path} cannot be read: {error.strerror or error}") from error
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -222,8 +201,7 @@ class TrustStore:
                 f"{path} has version {approval.version}, and this Toolstead understands {VERSION};"
                 f" delete it and {_AGAIN}"
             )
-        pins = ((path, pin.executable, pin.sha256) for path, pin in approval.files.items())
-        if approval.copy and approval.copy != digest_of(pins):
+        if approval.copy and approval.copy != digest_of(approval.files):
             raise TrustError(f"{path} names other files than it has pins for; delete it and {_AGAIN}")
         return approval
 
@@ -246,8 +224,7 @@ def check_pin(approval: TrustApproval, path: str, data: bytes) -> None:
 
 def compare_snapshot(approval: TrustApproval | None, snapshot: Snapshot) -> Difference:
     """What changed since the approval; a renamed file is one removed and one added."""
-    approved: Mapping[str, Pin] = approval.files if approval is not None else {}
-    now = {path: Pin(sha256=file.digest, executable=file.executable) for path, file in snapshot.files.items()}
+    approved, now = approval.files if approval is not None else {}, snapshot.pins
     return Difference(
         added=tuple(path for path in now if path not in approved),
         removed=tuple(path for path in approved if path not in now),
@@ -285,42 +262,33 @@ def _encode_approval(approval: TrustApproval) -> bytes:
         ) from None
 
 
-def _lay_out(place: Path, digest: str, files: Mapping[str, PinnedFile]) -> None:
+def _lay_out(place: Path, approval: TrustApproval, files: Mapping[str, PinnedFile]) -> None:
     """Write the bytes into a folder of their digest, whole or not at all."""
     import shutil  # a start reads approvals, and writes none
 
-    target = place / digest
+    target = place / approval.copy
     if target.is_symlink():
         target.unlink()
     if target.exists():
-        if _is_intact(target, files):  # something may be running from it
+        if _is_intact(target, approval.files):  # something may be running from it
             return
         shutil.rmtree(target)
-    fresh = place / f"{digest}.new"
+    fresh = place / f"{approval.copy}.new"
     if fresh.exists():
         shutil.rmtree(fresh)
     fresh.mkdir(mode=0o700)
     for path, file in files.items():
         copy = fresh / path
         copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(
-            copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o500 if file.executable else 0o400
-        )
-        with os.fdopen(descriptor, "wb") as opened:
-            opened.write(file.data)
-            opened.flush()
-            os.fsync(descriptor)
+        write_synced(copy, file.data, 0o500 if file.executable else 0o400)
     fresh.rename(target)
 
 
-def _is_intact(folder: Path, files: Mapping[str, PinnedFile]) -> bool:
+def _is_intact(folder: Path, pins: Mapping[str, Pin]) -> bool:
     """Whether a folder holds exactly these files."""
     inside = (found for found in folder.rglob("*") if found.is_symlink() or not found.is_dir())
-    there = {found.relative_to(folder).as_posix(): found for found in inside}
-    if there.keys() != files.keys():
-        return False
-    pins = {path: Pin(sha256=file.digest, executable=file.executable) for path, file in files.items()}
-    return all(_is_pinned(found, pins[path]) for path, found in there.items())
+    there = {found.relative_to(folder).as_posix() for found in inside}
+    return there == set(pins) and all(_is_pinned(folder / path, pin) for path, pin in pins.items())
 
 
 def _is_pinned(path: Path, pin: Pin) -> bool:

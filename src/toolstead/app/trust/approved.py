@@ -1,16 +1,21 @@
-"""The approved files of a project, for the loaders: what they read is what was approved, or nothing."""
+"""The approved files of a project, for the loaders: what they read is what was approved, or nothing.
+
+`TrustWatcher` notices, while a process runs, that the user approved or revoked something, or that files changed. The
+scope is small and may lie anywhere, so it is polled twice a second instead of watched.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolstead.app.trust.approvals import Difference, TrustApproval, TrustStore, check_pin, compare_snapshot
-from toolstead.app.trust.snapshot import Snapshot, take_snapshot
-from toolstead.errors import TrustError
+from toolstead.app.trust.snapshot import Mark, Snapshot, take_mark, take_snapshot
+from toolstead.app.watching import POLL_SECONDS, PollingWatcher, Stamp, is_young, read_stamp
+from toolstead.errors import ToolsteadError, TrustError
 from toolstead.schema.visible import escape_unseen
 from toolstead.tools.sources import Offers
 from toolstead.tools.sources.json_files import JsonFiles, LoadedFile, Reader
@@ -27,10 +32,18 @@ TOOLS = ".toolstead/tools"
 
 
 class ProjectTrust:
-    """What is approved of one project, as this process knows it. `look` reads the current state.
+    """What is approved of one project, as this process knows it; `refresh_approval` reads the current state.
 
     It is also a source of tools without tools: what it quarantines is the project's own folder, while
     that waits for approval.
+
+    Attributes:
+        project: The project's root.
+        approvals: Where approvals are kept.
+        copy: The folder of the approved bytes; absent when nothing is approved.
+        users_own: The user's own folder, where it lies in the project's.
+        approval: What is approved.
+        waiting: What of the project waits for approval.
     """
 
     name = "trust"
@@ -38,22 +51,12 @@ class ProjectTrust:
     def __init__(self, places: Places) -> None:
         self.project = places.project
         self.approvals = TrustStore(places.data)
-        self.copy = self.approvals.copy_folder(places.project)
+        self.copy = self.approvals.approval_folder(places.project) / "current"
         own = places.project / ".toolstead"
         self._shown = escape_unseen(str(places.project))
-        self._users = places.user if places.user.is_relative_to(own) else None
-        self._approval: TrustApproval | None = None
-        self._problems: tuple[Problem, ...] = ()
-
-    @property
-    def approval(self) -> TrustApproval | None:
-        """What is approved."""
-        return self._approval
-
-    @property
-    def waiting(self) -> tuple[Problem, ...]:
-        """What of the project waits for approval."""
-        return self._problems
+        self.users_own = places.user if places.user.is_relative_to(own) else None
+        self.approval: TrustApproval | None = None
+        self.waiting: tuple[Problem, ...] = ()
 
     @property
     def pinned(self) -> Pinned | None:
@@ -61,12 +64,7 @@ class ProjectTrust:
         from toolstead.tools.handlers.pinned import Pinned  # it knows commands, which only a tool that is read has
 
         live = self.project / ".toolstead"
-        return None if self._users == live else Pinned(live=live, copy=self.copy / ".toolstead")
-
-    @property
-    def tools_folder(self) -> Path:
-        """Where the approved tool files lie; absent when nothing is approved."""
-        return self.copy / TOOLS
+        return None if self.users_own == live else Pinned(live=live, copy=self.copy / ".toolstead")
 
     def take_snapshot(self) -> Snapshot:
         """What the project brings now.
@@ -74,32 +72,27 @@ class ProjectTrust:
         Raises:
             TrustError: It cannot be read whole.
         """
-        return take_snapshot(self.project, without=self._users)
-
-    @property
-    def users_own(self) -> Path | None:
-        """The user's own folder, where it lies in the project's."""
-        return self._users
+        return take_snapshot(self.project, without=self.users_own)
 
     def refresh_approval(self) -> bool:
         """Read what is approved, and what waits; return whether either changed.
 
         Pins that cannot be read change nothing; the reason is a problem.
         """
-        before = (self._approval, self._problems)
+        before = (self.approval, self.waiting)
         try:
-            self._approval = self.approvals.read(self.project)
-            self._problems = tuple(self._waiting_problems(self._approval, self.take_snapshot()))
+            self.approval = self.approvals.read(self.project)
+            self.waiting = tuple(self._waiting_problems(self.approval, self.take_snapshot()))
         except TrustError as error:
-            self._problems = (Problem(source=self._shown, message=str(error)),)
-        if self._problems != before[1]:
-            for problem in self._problems:
+            self.waiting = (Problem(source=self._shown, message=str(error)),)
+        if self.waiting != before[1]:
+            for problem in self.waiting:
                 logger.warning("%s: %s", problem.source, problem.message)
-        return (self._approval, self._problems) != before
+        return (self.approval, self.waiting) != before
 
     def approved_config(self) -> bytes | None:
         """The approved `config.toml`."""
-        if self._approval is None:
+        if self.approval is None:
             return None
         try:
             return self.approvals.approved_content(self.project, CONFIG)
@@ -109,21 +102,23 @@ class ProjectTrust:
 
     async def load(self) -> Offers:
         """No tools; what of the project waits."""
-        if self._approval is None and not self._problems:  # nothing is there, or little is known yet
+        if self.approval is None and not self.waiting:  # nothing is there, or little is known yet
             self.refresh_approval()
         else:
             await asyncio.to_thread(self.refresh_approval)
-        return Offers(problems=self._problems)
+        return Offers(problems=self.waiting)
 
     def _waiting_problems(self, approval: TrustApproval | None, snapshot: Snapshot) -> Sequence[Problem]:
         if approval is None and not snapshot.files and not snapshot.skipped:
             return ()
-        found: list[Problem] = []
-        for path in snapshot.skipped:
-            message = "is no regular file (a link, perhaps), and a project's own files are never read through one"
-            found.append(Problem(source=f"{self._shown}/{escape_unseen(path)}", message=message))
-        changes = compare_snapshot(approval, snapshot)
-        if changes:
+        found = [
+            Problem(
+                source=f"{self._shown}/{escape_unseen(path)}",
+                message="is no regular file (a link, perhaps), and a project's own files are never read through one",
+            )
+            for path in snapshot.skipped
+        ]
+        if changes := compare_snapshot(approval, snapshot):
             found.append(Problem(source=self._shown, message=_waiting_sentence(approval, changes, snapshot)))
         return found
 
@@ -143,9 +138,8 @@ def _scope_part(path: str) -> str:
 class ApprovedReader:
     """Reads tool files out of the approved copy, and calls them by their names in the project."""
 
-    def __init__(self, make_reader: Callable[[], Reader], trust: ProjectTrust) -> None:
-        self._make_reader = make_reader
-        self._inner: Reader | None = None
+    def __init__(self, inner: Reader, trust: ProjectTrust) -> None:
+        self._inner = inner
         self._trust = trust
 
     def read(self, path: Path, data: bytes) -> LoadedFile:
@@ -159,8 +153,6 @@ class ApprovedReader:
             check_pin(approval, within, data)
         except TrustError as error:
             return LoadedFile(path=shown, problems=(Problem(source=str(shown), message=str(error)),))
-        if self._inner is None:  # most projects bring nothing
-            self._inner = self._make_reader()
         return self._inner.read(shown, data)
 
 
@@ -168,7 +160,7 @@ class ApprovedFiles(JsonFiles):
     """The approved tool files of a project. Another approval is read whole; without one there are none."""
 
     def __init__(self, trust: ProjectTrust, reader: ApprovedReader) -> None:
-        super().__init__((trust.tools_folder,), reader, name="project")
+        super().__init__((trust.copy / TOOLS,), reader, name="project")
         self._trust = trust
         self._read_under: TrustApproval | None = None
 
@@ -182,3 +174,70 @@ class ApprovedFiles(JsonFiles):
             self._read_under = approval
             self.read_with(self._reader)
         return await super().load()
+
+
+class TrustWatcher(PollingWatcher):
+    """Polls a project's files and its approval while open: `async with watcher:`."""
+
+    def __init__(
+        self,
+        trust: ProjectTrust,
+        on_news: Callable[[], Awaitable[object]],
+        *,
+        follow: bool = False,
+        interval: float = POLL_SECONDS,
+    ) -> None:
+        """Prepare to watch.
+
+        Args:
+            trust: The project's trust.
+            on_news: Awaited when the approval, or what waits for one, changed.
+            follow: Approve every change of the project's files as it comes: for authors.
+            interval: Seconds between two checks.
+        """
+        super().__init__("trust", interval)
+        self._trust = trust
+        self._on_news = on_news
+        self._follow = follow
+        self._seen: tuple[Stamp | None, Mark | str] | None = None
+
+    async def check(self) -> None:
+        """Check once, and report a change if there is one."""
+        seen = await asyncio.to_thread(self._take_marks)
+        is_settled = isinstance(seen[1], str) or not any(is_young(changed) for _, _, changed, _, _ in seen[1])
+        if self._seen == seen and is_settled:
+            return
+        self._seen = seen
+        if self._follow:
+            await asyncio.to_thread(approve_changes, self._trust)
+        await self._on_news()
+
+    async def check_first(self) -> None:
+        """Report only if something changed since the trust was last checked; mostly nothing has."""
+        self._seen = await asyncio.to_thread(self._take_marks)
+        if self._follow:
+            await asyncio.to_thread(approve_changes, self._trust)
+        if await asyncio.to_thread(self._trust.refresh_approval):
+            await self._on_news()
+
+    def _take_marks(self) -> tuple[Stamp | None, Mark | str]:
+        trust = self._trust
+        try:
+            mark: Mark | str = take_mark(trust.project, without=trust.users_own)
+        except ToolsteadError as error:
+            mark = str(error)
+        return read_stamp(trust.approvals.approval_folder(trust.project) / "approval.json"), mark
+
+
+def approve_changes(trust: ProjectTrust) -> bool:
+    """Approve what the project brings now; return whether it differed from what was approved."""
+    try:
+        snapshot = trust.take_snapshot()
+        changes = compare_snapshot(trust.approvals.read(trust.project), snapshot)
+        if changes:
+            trust.approvals.approve_snapshot(trust.project, snapshot)
+            logger.info("%s: approved as it changed: %s", escape_unseen(str(trust.project)), changes)
+    except ToolsteadError as error:
+        logger.warning("%s", error)
+        return False
+    return bool(changes)

@@ -67,8 +67,7 @@ def _review_file(path: str, file: PinnedFile) -> Lines:
 
 
 def _review_tools(data: bytes) -> Lines:
-    content = _parse_json(data)
-    tools = content.get("tools") if content is not None else None
+    tools = _json_member(data, "tools")
     if not isinstance(tools, list):
         yield "no tool file that can be read"
         return
@@ -95,11 +94,11 @@ def _review_handler(handler: Any) -> str:
 
 def _handler_details(handler: Mapping[str, Any], keys: tuple[str, ...]) -> str:
     """What else decides what a handler does, and the secrets that it is given."""
-    told = [f"{key} {_plain_text(handler[key])}" for key in keys if handler.get(key)]
-    secrets = dict.fromkeys(_SECRET.findall(" ".join(told)))
+    details = [f"{key} {_plain_text(handler[key])}" for key in keys if handler.get(key)]
+    secrets = dict.fromkeys(_SECRET.findall(" ".join(details)))
     if secrets:
-        told.append(f"your secrets {', '.join(secrets)}")
-    return "".join(f"; {text}" for text in told)
+        details.append(f"your secrets {', '.join(secrets)}")
+    return "".join(f"; {text}" for text in details)
 
 
 def _plain_text(value: Any) -> str:
@@ -109,11 +108,9 @@ def _plain_text(value: Any) -> str:
 def _review_settings(data: bytes) -> Lines:
     try:
         table = tomllib.loads(data.decode("utf-8-sig"))
-        lines = [f"sets  {key} = {value!r}" for key, value in _walk_leaves(table, "")]
+        yield from [f"sets  {key} = {value!r}" for key, value in _walk_leaves(table, "")]
     except (ValueError, RecursionError):  # ValueError: no TOML, or a number too long to be written out
         yield "no TOML that can be read"
-        return
-    yield from lines
 
 
 def _walk_leaves(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
@@ -125,8 +122,7 @@ def _walk_leaves(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, An
 
 
 def _review_servers(data: bytes) -> Lines:
-    content = _parse_json(data)
-    servers: Any = content.get("mcpServers") if content is not None else None
+    servers = _json_member(data, "mcpServers")
     if not isinstance(servers, dict):
         yield "no list of MCP servers that can be read"
         return
@@ -137,8 +133,8 @@ def _review_servers(data: bytes) -> Lines:
                 words = " ".join(_plain_text(word) for word in (command, *_as_list(given.get("args"))))
                 yield f"MCP server {name}: starts  {words}{_handler_details(given, ('cwd', 'env'))}"
             case {"url": url}:
-                details = _handler_details(cast("dict[str, Any]", server), ("headers",))
-                yield f"MCP server {name}: connects to {url}{details}"
+                given = cast("dict[str, Any]", server)
+                yield f"MCP server {name}: connects to {url}{_handler_details(given, ('headers',))}"
             case _:
                 yield f"MCP server {name}: neither a command nor an address"
 
@@ -147,12 +143,13 @@ def _as_list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
 
 
-def _parse_json(data: bytes) -> dict[str, Any] | None:
+def _json_member(data: bytes, name: str) -> Any:
+    """A member of a JSON object; None where there is none."""
     try:
         content: Any = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return cast("dict[str, Any]", content) if isinstance(content, dict) else None
+    return cast("dict[str, Any]", content).get(name) if isinstance(content, dict) else None
 
 
 def _count_lines(file: PinnedFile) -> str:

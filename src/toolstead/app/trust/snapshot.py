@@ -10,15 +10,14 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
 import msgspec
 
 from toolstead.errors import TrustError
-from toolstead.schema.visible import escape_unseen
+from toolstead.schema.visible import HALF_CHARACTER, escape_unseen
 
 FOLDERS = (".toolstead", ".claude/agents")
 FILES = (".mcp.json",)
@@ -33,16 +32,18 @@ Mark = tuple[tuple[str, int, int, int, int], ...]
 The time is that of the last status change (ctime), which no program can set; mtime may lie in the future."""
 
 
+class Pin(msgspec.Struct, frozen=True, kw_only=True):
+    """What identifies a file: the SHA-256 of its bytes, and whether it may be run as a program."""
+
+    sha256: str
+    executable: bool = False
+
+
 class PinnedFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file's content, and whether it may be run as a program."""
 
     data: bytes
     executable: bool = False
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of its bytes."""
-        return hashlib.sha256(self.data).hexdigest()
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,16 +58,24 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     skipped: tuple[str, ...] = ()
 
     @property
+    def pins(self) -> dict[str, Pin]:
+        """What identifies each file, by path."""
+        return {
+            path: Pin(sha256=hashlib.sha256(file.data).hexdigest(), executable=file.executable)
+            for path, file in self.files.items()
+        }
+
+    @property
     def digest(self) -> str:
         """One name for all of it: other bytes, names or modes give another."""
-        return digest_of((path, file.executable, file.digest) for path, file in self.files.items())
+        return digest_of(self.pins)
 
 
-def digest_of(files: Iterable[tuple[str, bool, str]]) -> str:
+def digest_of(pins: Mapping[str, Pin]) -> str:
     """One name for many files: the path of each, whether it is a program, and the digest of its bytes."""
     whole = hashlib.sha256()
-    for path, executable, digest in files:
-        whole.update(f"{len(path)}:{path}:{int(executable)}:{digest}\n".encode("utf-8", "surrogateescape"))
+    for path, pin in pins.items():
+        whole.update(f"{len(path)}:{path}:{int(pin.executable)}:{pin.sha256}\n".encode("utf-8", "surrogateescape"))
     return whole.hexdigest()
 
 
@@ -108,18 +117,15 @@ def take_mark(project: Path, *, without: Path | None = None) -> Mark:
         TrustError: There is more than can be approved, or something cannot be read.
     """
     try:
-        return tuple(sorted((entry.path, *_change_mark(entry.seen)) for entry in _walk_scope(project, without)))
+        found = [(entry.path, entry.seen) for entry in _walk_scope(project, without)]
     except OSError as error:
         raise _unreadable_error(project, error) from None
+    return tuple(sorted((path, at.st_mode, at.st_ctime_ns, at.st_size, at.st_ino) for path, at in found))
 
 
 def _unreadable_error(project: Path, error: OSError) -> TrustError:
     name = escape_unseen(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "its folder"
     return TrustError(f"what {escape_unseen(str(project))} brings cannot be read: {error.strerror} ({name})")
-
-
-def _change_mark(seen: os.stat_result) -> tuple[int, int, int, int]:
-    return seen.st_mode, seen.st_ctime_ns, seen.st_size, seen.st_ino
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +153,12 @@ class _ScopeWalk:
             seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return
-        self._count_entry()
+        self._room -= 1
+        if self._room < 0:
+            raise TrustError(
+                f"{escape_unseen(str(self._project))} brings more than {MOST_FILES:,} files; "
+                "move what is no tool elsewhere"
+            )
         if not stat.S_ISDIR(seen.st_mode):
             if len(steps) == 1 or not stat.S_ISREG(seen.st_mode):  # a file called `.claude` holds no agents
                 yield _Entry(path=path, folder=folder, name=name, seen=seen)
@@ -156,10 +167,11 @@ class _ScopeWalk:
             return
         if path.count("/") > DEEPEST:
             raise TrustError(f"{_start(path)} is nested more than {DEEPEST} folders deep; move it elsewhere")
-        with _open_folder(folder, name) as inner:
-            if inner is None:  # replaced by a link since we looked
-                yield _Entry(path=path, folder=folder, name=name, seen=seen)
-                return
+        inner = _open_inside(folder, name, os.O_DIRECTORY)
+        if inner is None:  # replaced by a link since we looked
+            yield _Entry(path=path, folder=folder, name=name, seen=seen)
+            return
+        try:
             if len(steps) > 1:
                 yield from self.walk_below(inner, f"{path}/", steps[1:])
                 return
@@ -167,14 +179,8 @@ class _ScopeWalk:
                 names = sorted(found.name for found in islice(inside, self._room + 1))
             for found in names:
                 yield from self.walk_below(inner, f"{path}/", [found])
-
-    def _count_entry(self) -> None:
-        self._room -= 1
-        if self._room < 0:
-            raise TrustError(
-                f"{escape_unseen(str(self._project))} brings more than {MOST_FILES:,} files; "
-                "move what is no tool elsewhere"
-            )
+        finally:
+            os.close(inner)
 
 
 def _walk_scope(project: Path, without: Path | None) -> Iterator[_Entry]:
@@ -188,23 +194,14 @@ def _walk_scope(project: Path, without: Path | None) -> Iterator[_Entry]:
         os.close(root)
 
 
-@contextmanager
-def _open_folder(folder: int, name: str) -> Generator[int | None]:
-    """A folder inside a folder; None where it is one no more."""
+def _open_inside(folder: int, name: str, flags: int) -> int | None:
+    """Open a name inside a folder, through no link; None where it is gone, or something else by now."""
     try:
-        inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    except (NotADirectoryError, FileNotFoundError):
-        yield None
-        return
+        return os.open(name, flags | os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
-        if error.errno != errno.ELOOP:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.ENOENT):
             raise
-        yield None
-        return
-    try:
-        yield inner
-    finally:
-        os.close(inner)
+        return None
 
 
 def _read(entry: _Entry) -> PinnedFile | None:
@@ -212,16 +209,10 @@ def _read(entry: _Entry) -> PinnedFile | None:
 
     That is a link, a pipe, a socket, a device, a name that is no text, and what went away meanwhile.
     """
-    if not stat.S_ISREG(entry.seen.st_mode) or not _is_text(entry.path):
+    if not stat.S_ISREG(entry.seen.st_mode) or HALF_CHARACTER.search(entry.path):
         return None
-    try:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(entry.name, flags, dir_fd=entry.folder)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
+    descriptor = _open_inside(entry.folder, entry.name, os.O_NONBLOCK)
+    if descriptor is None:
         return None
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
@@ -237,11 +228,3 @@ def _read(entry: _Entry) -> PinnedFile | None:
 
 def _start(path: str) -> str:
     return escape_unseen(path if len(path) <= 200 else f"{path[:200]}…")
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from toolstead.app.client import RunOptions, SteadClient
+from toolstead.app.client import SteadClient
 from toolstead.console.cli.group import DONE, FAILED, common_options, run_with_client, url_option
 from toolstead.console.cli.invocation import CommandContext
 
@@ -34,12 +34,11 @@ def ask(invocation: CommandContext, *, prompt: str, as_json: bool, url: str | No
     prompt = sys.stdin.read() if prompt == "-" else prompt
     if not prompt.strip():
         raise click.UsageError("there is nothing to ask; give a text")
-    options = RunOptions(**given)
 
     async def ask_agent(client: SteadClient) -> int:
-        was_chosen = options.runtime is None and options.model is None
+        was_chosen = given["runtime"] is None and given["model"] is None
         shown = _Shown(as_json=as_json, url=client.url, state=await client.describe_state() if was_chosen else {})
-        return shown.show_end(await client.run_agent(prompt, options, shown.show_event))
+        return shown.show_end(await client.run_agent(prompt, shown.show_event, **given))
 
     return run_with_client(invocation, url, ask_agent)
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 import msgspec
 
-from toolstead.app.effective_settings import Explained
+from toolstead.app.layers import Explained
 from toolstead.app.toml_text import toml_key, toml_value
 from toolstead.console.cli.group import common_options, json_option
 from toolstead.console.cli.invocation import CommandContext

@@ -136,7 +136,7 @@ def run_with_client(
     level: int = logging.ERROR,
 ) -> _T:
     """Act with a client of the server at `url`, else of this project's running server, else of this process."""
-    from toolstead.app.connecting import open_client
+    from toolstead.app.client import open_client
 
     def read_token() -> str:
         token = invocation.load().settings.server.token

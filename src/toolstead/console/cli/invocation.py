@@ -25,7 +25,7 @@ from toolstead.concurrency.owned_tasks import cancel_tasks
 from toolstead.concurrency.suspended_coroutine import keep_forever
 
 if TYPE_CHECKING:
-    from toolstead.app.effective_settings import LoadedSettings
+    from toolstead.app.layers import LoadedSettings
     from toolstead.app.places import Places
     from toolstead.app.stead import Toolstead
 

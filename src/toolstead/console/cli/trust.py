@@ -14,8 +14,7 @@ import click
 
 from toolstead.app.places import Places
 from toolstead.app.trust.approvals import TrustApproval, TrustStore, compare_snapshot
-from toolstead.app.trust.approved import ProjectTrust
-from toolstead.app.trust.watcher import TrustWatcher
+from toolstead.app.trust.approved import ProjectTrust, TrustWatcher
 from toolstead.console.cli.approving import approve_project
 from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun
 from toolstead.console.cli.invocation import CommandContext

@@ -40,7 +40,7 @@ def place(approvals: TrustStore) -> Path:
 
 def running(approvals: TrustStore) -> bytes | None:
     """What a program of the project would run as."""
-    file = approvals.copy_folder(PROJECT) / PROGRAM
+    file = approvals.approval_folder(PROJECT) / "current" / PROGRAM
     return file.read_bytes() if file.exists() else None
 
 
@@ -60,7 +60,7 @@ def test_what_is_approved_is_kept_privately_byte_for_byte_with_its_mode(approval
     assert approvals.read(PROJECT) == kept
     assert approved(approvals) == b"old"
     assert approvals.approved_content(PROJECT, ".toolstead/other") is None
-    modes = {path: (approvals.copy_folder(PROJECT) / path).stat().st_mode & 0o777 for path in OLD.files}
+    modes = {path: (approvals.approval_folder(PROJECT) / "current" / path).stat().st_mode & 0o777 for path in OLD.files}
     assert modes == {PROGRAM: 0o500, ".toolstead/x": 0o400}
     private = [approvals.folder, place, place / OLD.digest, place / "approval.json"]
     assert [path.stat().st_mode & 0o077 for path in private] == [0, 0, 0, 0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,7 @@ def file(places: Places) -> Path:
 @pytest.fixture
 def files(trust: ProjectTrust, places: Places) -> ApprovedFiles:
     surroundings = Surroundings(root=places.project, environ={})
-    return ApprovedFiles(trust, ApprovedReader(partial(FileReader, surroundings, GuardedClient), trust))
+    return ApprovedFiles(trust, ApprovedReader(FileReader(surroundings, GuardedClient), trust))
 
 
 def approve(trust: ProjectTrust) -> None:
@@ -93,12 +92,12 @@ async def test_an_approval_that_was_taken_back_has_no_tools_though_its_bytes_are
     approve(trust)
     trust.refresh_approval()
     assert commands(await files.load()) == ["echo old"]
-    copy = trust.tools_folder.resolve()
+    copy = (trust.copy / ".toolstead/tools").resolve()
     monkeypatch.setattr(kept_approvals, "_delete_unused", lambda *_, **__: None)
     trust.approvals.revoke_approval(trust.project)
     trust.copy.symlink_to(copy.parents[1])
     trust.refresh_approval()
-    assert (trust.tools_folder / "a.json").exists()
+    assert ((trust.copy / ".toolstead/tools") / "a.json").exists()
     assert await files.load() == Offers()
     assert files.loaded_files() == []
 

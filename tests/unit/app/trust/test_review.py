@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.flows.tool_files import content, shell, tool
-from toolstead.app.trust.approvals import Pin, TrustApproval, compare_snapshot
+from toolstead.app.trust.approvals import TrustApproval, compare_snapshot
 from toolstead.app.trust.review import LONGEST_LINE, MOST_DIFF_LINES, what_changed, what_would_run
 from toolstead.app.trust.snapshot import PinnedFile, Snapshot
 
@@ -137,7 +137,7 @@ def test_long_lines_many_tools_and_many_settings_are_cut_and_counted() -> None:
 
 
 def changed(before: dict[str, bytes], after: dict[str, bytes], programs: tuple[str, ...] = ()) -> list[str]:
-    pins = {path: Pin(sha256=PinnedFile(data=data).digest) for path, data in before.items()}
+    pins = Snapshot(files={path: PinnedFile(data=data) for path, data in before.items()}).pins
     now = of(after, programs=programs)
     return list(what_changed(before, now, compare_snapshot(TrustApproval(version=1, project="", files=pins), now)))
 

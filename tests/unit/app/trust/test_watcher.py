@@ -12,8 +12,7 @@ import pytest
 
 from tests.programs.running import until
 from toolstead.app.places import Places
-from toolstead.app.trust.approved import ProjectTrust
-from toolstead.app.trust.watcher import TrustWatcher, approve_changes
+from toolstead.app.trust.approved import ProjectTrust, TrustWatcher, approve_changes
 
 INTERVAL = 0.01
 

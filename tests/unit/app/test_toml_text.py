@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstead.app.toml_keys import find_lines, split_key
+from toolstead.app.toml_text import find_lines, split_key
 
 
 def lines_of(text: str) -> Mapping[tuple[str | int, ...], int]:
