@@ -71,7 +71,7 @@ class Document:
         return cast("Any", node) if isinstance(node, Mapping | bool) else None
 
 
-def draft_of(root: Mapping[str, Any]) -> int:
+def find_draft(root: Mapping[str, Any]) -> int:
     """The draft a document is written in: 4, 6, 7, 2019 or 2020."""
     named = str(root.get("$schema"))
     return next((draft for mark, draft in _DRAFTS.items() if mark in named), 2020)
@@ -182,7 +182,7 @@ def gather_definitions(root: Mapping[str, Any], homes: Collection[str] = DEFINIT
             gathered[names[""]] = {key: value for key, value in copy.items() if key not in _OF_THE_ROOT}
         kept = {key: value for key, value in copy.items() if key != "$dynamicAnchor"}
         copy = {**kept, "$defs": {**kept.get("$defs", {}), **gathered}}
-    return copy if draft_of(root) >= _SIBLINGS_COUNT else map_schemas(copy, _without_siblings)
+    return copy if find_draft(root) >= _SIBLINGS_COUNT else map_schemas(copy, _without_siblings)
 
 
 def _without_siblings(node: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -191,6 +191,6 @@ def _without_siblings(node: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in node.items() if key in _BESIDE_A_REFERENCE}
 
 
-def last_name(reference: str) -> str:
+def read_last_name(reference: str) -> str:
     """The name at the end of a reference."""
     return unquote(reference.rsplit("/", 1)[-1]).replace("~1", "/").replace("~0", "~")

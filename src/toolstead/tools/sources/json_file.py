@@ -118,7 +118,7 @@ class FileReader:
             return None
         for warning in schema.warnings:
             pointer, _, reason = warning.partition(": ")
-            line, column = report.position_of((*at, "inputSchema", *_pointer_steps(pointer), "default"))
+            line, column = report.find_position((*at, "inputSchema", *_pointer_steps(pointer), "default"))
             logger.warning("%s:%s:%s: tool %r: %s", report.path, line, column, name, reason)
         output = self._read_schema(tool, "outputSchema", at, report) if "outputSchema" in tool else None
         handler = self._read_handler(tool, schema, at, report) if report.count == before else None
