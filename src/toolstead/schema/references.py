@@ -5,7 +5,8 @@ Only references inside a document are followed; nothing is fetched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import chain, count
 from typing import Any, cast
 from urllib.parse import quote, unquote
 
@@ -155,12 +156,13 @@ def gather_definitions(root: Mapping[str, Any], homes: Collection[str] = DEFINIT
     document = Document(root)
     names: dict[str, str] = {}
     taken: set[str] = set(root.get("$defs") or ())
+    free: dict[str, Iterator[str]] = {}  # the spellings of a name that are left, so that thousands cost no search
 
     def name_place(place: str) -> str:
         if place not in names:
             wanted = place.rsplit("/", 1)[-1].replace("~1", "/").replace("~0", "~") or "whole"
-            free = (wanted, *(f"{wanted}{n}" for n in range(2, len(taken) + 3)))
-            names[place] = next(name for name in free if name not in taken)
+            spellings = free.setdefault(wanted, chain([wanted], (f"{wanted}{n}" for n in count(2))))
+            names[place] = next(name for name in spellings if name not in taken)
             taken.add(names[place])
         return names[place]
 
