@@ -18,8 +18,7 @@ from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.decorator import tool
 from toolstead.testing import memory_stead
 from toolstead.tools.definition import define_tool
-from toolstead.tools.generation import ViewRule
-from toolstead.tools.visibility import Visibility
+from toolstead.tools.generation import ViewRule, Visibility
 from toolstead.types.call import Caller
 from toolstead.types.tool import Provenance
 

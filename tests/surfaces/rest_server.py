@@ -25,9 +25,9 @@ from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.generation import Visibility
 from toolstead.tools.registry import Registry
 from toolstead.tools.sources import ToolSource
-from toolstead.tools.visibility import Visibility
 
 PATIENCE = 30
 """Seconds that anything may take on a busy machine; nothing is measured by it."""

@@ -13,8 +13,8 @@ import pytest
 from tests.surfaces.rest_server import SAY, Live, running, tool
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.generation import Visibility
 from toolstead.tools.sources import Offer, Offers
-from toolstead.tools.visibility import Visibility
 from toolstead.types.content import Audio, EmbeddedResource, Image, ResourceLink, Text
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import Problem, Provenance, Source

@@ -40,9 +40,9 @@ from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.hook_runner import HookRunner
 from toolstead.tools.builtin import builtin_offers
 from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.generation import Visibility
 from toolstead.tools.registry import Registry, Swap
 from toolstead.tools.sources import FixedSource
-from toolstead.tools.visibility import Visibility
 
 if TYPE_CHECKING:
     from toolstead.invoker.runtime import Runtime

@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-from toolstead.schema.explanation import escape_step
+from toolstead.schema.explanation import render_pointer
 
 _INDIRECT = frozenset({"$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "not", "if"})
 _EASY = frozenset({"type", "default", "description", "title", "examples", "minimum", "maximum", "$comment", "enum"})
@@ -63,38 +63,49 @@ def find_defaults(
 ) -> tuple[SchemaDefaults | None, tuple[str, ...]]:
     """Find a schema's defaults, and warn of those that do not fit their own property."""
     warnings: list[str] = []
+    defaults = _collect_defaults(document, (), warnings, document, documents)
+    return defaults, tuple(warnings)
 
-    def collect(schema: dict[str, Any], pointer: str) -> SchemaDefaults | None:
-        """The defaults of one object schema; what does not fit becomes a warning."""
-        properties = schema.get("properties")
-        if not isinstance(properties, dict):
-            return None
-        plain: dict[str, Any] = {}
-        copied: dict[str, Any] = {}
-        nested: dict[str, SchemaDefaults] = {}
-        for key, inner in cast("dict[str, dict[str, Any] | bool]", properties).items():
-            if not isinstance(inner, dict):
-                continue
-            below = f"{pointer}/properties/{escape_step(key)}"
-            if "default" in inner:
-                default = inner["default"]
-                fits = _fits_easily(inner, default)
-                if fits or (fits is None and _fits_schema(inner, default, below, document, documents)):
-                    (plain if isinstance(default, _IMMUTABLE) else copied)[key] = default
-                else:
-                    shown = json.dumps(default)[:80]
-                    warnings.append(f"{below}: the default {shown} does not fit its own schema and is not filled in")
-            if "properties" in inner and inner.get("type", "object") == "object" and _INDIRECT.isdisjoint(inner):
-                found = collect(inner, below)
-                if found is not None:
-                    nested[key] = found
-        return SchemaDefaults(plain, copied, nested) if plain or copied or nested else None
 
-    return collect(document, ""), tuple(warnings)
+def _collect_defaults(
+    schema: dict[str, Any],
+    path: tuple[str, ...],
+    warnings: list[str],
+    document: dict[str, Any],
+    documents: Mapping[str, Any],
+) -> SchemaDefaults | None:
+    """The defaults of one object schema; what does not fit becomes a warning."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return None
+    plain: dict[str, Any] = {}
+    copied: dict[str, Any] = {}
+    nested: dict[str, SchemaDefaults] = {}
+    for key, inner in cast("dict[str, dict[str, Any] | bool]", properties).items():
+        if not isinstance(inner, dict):
+            continue
+        below = (*path, "properties", key)
+        if "default" in inner:
+            default = inner["default"]
+            fits = _fits_easily(inner, default)
+            if fits or (fits is None and _fits_schema(inner, default, below, document, documents)):
+                (plain if isinstance(default, _IMMUTABLE) else copied)[key] = default
+            else:
+                what = f"the default {json.dumps(default)[:80]} does not fit its own schema and is not filled in"
+                warnings.append(f"{render_pointer(below)}: {what}")
+        if "properties" in inner and inner.get("type", "object") == "object" and _INDIRECT.isdisjoint(inner):
+            found = _collect_defaults(inner, below, warnings, document, documents)
+            if found is not None:
+                nested[key] = found
+    return SchemaDefaults(plain, copied, nested) if plain or copied or nested else None
 
 
 def _fits_schema(
-    schema: dict[str, Any], default: Any, pointer: str, document: dict[str, Any], documents: Mapping[str, Any]
+    schema: dict[str, Any],
+    default: Any,
+    path: tuple[str, ...],
+    document: dict[str, Any],
+    documents: Mapping[str, Any],
 ) -> bool:
     """Whether a default fits its property's schema, read in its place in the document."""
     import jsonschema_rs
@@ -105,7 +116,7 @@ def _fits_schema(
         if "Ref" in text or '"$ref"' in text:
             address = str(document.get("$id") or "urn:toolstead:tool")
             registry = jsonschema_rs.Registry([(address, document), *documents.items()])
-            schema = {"$ref": f"{address}#{pointer}"}
+            schema = {"$ref": f"{address}#{render_pointer(path)}"}
         if "$schema" in document:
             schema = {"$schema": document["$schema"], **schema}
         validator = jsonschema_rs.validator_for(schema, offline=True, validate_formats=False, registry=registry)

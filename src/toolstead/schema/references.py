@@ -5,7 +5,8 @@ Only references inside a document are followed; nothing is fetched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import chain, count
 from typing import Any, cast
 from urllib.parse import quote, unquote
 
@@ -71,7 +72,7 @@ class Document:
         return cast("Any", node) if isinstance(node, Mapping | bool) else None
 
 
-def draft_of(root: Mapping[str, Any]) -> int:
+def find_draft(root: Mapping[str, Any]) -> int:
     """The draft a document is written in: 4, 6, 7, 2019 or 2020."""
     named = str(root.get("$schema"))
     return next((draft for mark, draft in _DRAFTS.items() if mark in named), 2020)
@@ -155,12 +156,13 @@ def gather_definitions(root: Mapping[str, Any], homes: Collection[str] = DEFINIT
     document = Document(root)
     names: dict[str, str] = {}
     taken: set[str] = set(root.get("$defs") or ())
+    free: dict[str, Iterator[str]] = {}  # the spellings of a name that are left, so that thousands cost no search
 
     def name_place(place: str) -> str:
         if place not in names:
             wanted = place.rsplit("/", 1)[-1].replace("~1", "/").replace("~0", "~") or "whole"
-            free = (wanted, *(f"{wanted}{n}" for n in range(2, len(taken) + 3)))
-            names[place] = next(name for name in free if name not in taken)
+            spellings = free.setdefault(wanted, chain([wanted], (f"{wanted}{n}" for n in count(2))))
+            names[place] = next(name for name in spellings if name not in taken)
             taken.add(names[place])
         return names[place]
 
@@ -182,7 +184,7 @@ def gather_definitions(root: Mapping[str, Any], homes: Collection[str] = DEFINIT
             gathered[names[""]] = {key: value for key, value in copy.items() if key not in _OF_THE_ROOT}
         kept = {key: value for key, value in copy.items() if key != "$dynamicAnchor"}
         copy = {**kept, "$defs": {**kept.get("$defs", {}), **gathered}}
-    return copy if draft_of(root) >= _SIBLINGS_COUNT else map_schemas(copy, _without_siblings)
+    return copy if find_draft(root) >= _SIBLINGS_COUNT else map_schemas(copy, _without_siblings)
 
 
 def _without_siblings(node: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -191,6 +193,6 @@ def _without_siblings(node: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in node.items() if key in _BESIDE_A_REFERENCE}
 
 
-def last_name(reference: str) -> str:
+def read_last_name(reference: str) -> str:
     """The name at the end of a reference."""
     return unquote(reference.rsplit("/", 1)[-1]).replace("~1", "/").replace("~0", "~")

@@ -18,11 +18,11 @@ from toolstead.schema.explanation import escape_step
 from toolstead.schema.phrases import describe_keyword, extend_description, show_value
 from toolstead.schema.references import (
     Node,
-    draft_of,
+    find_draft,
     gather_definitions,
     has_address,
-    last_name,
     map_children,
+    read_last_name,
     walk_schemas,
 )
 
@@ -58,7 +58,7 @@ class _SubsetCut:
 
     def __init__(self, root: Mapping[str, Any], api: str, changes: list[str]) -> None:
         self._root = root
-        self._draft = draft_of(root)
+        self._draft = find_draft(root)
         self._definitions: Mapping[str, Any] = {
             name: schema for name, schema in root.get("$defs", {}).items() if not has_address(schema)
         }
@@ -157,7 +157,7 @@ class _SubsetCut:
 
     def _add_reference(self, node: Node, reference: str, here: str) -> None:
         """Put a reference into a schema; beside others, as a choice of one."""
-        is_known = reference.startswith("#/$defs/") and last_name(reference) in self._definitions
+        is_known = reference.startswith("#/$defs/") and read_last_name(reference) in self._definitions
         if is_known and not node:
             node["$ref"] = reference
         elif is_known and "anyOf" not in node:
@@ -204,7 +204,7 @@ def _remove_required(node: Node, names: list[str]) -> None:
 
 
 def _find_references(node: Node) -> set[str]:
-    return {last_name(inner["$ref"]) for _, inner in walk_schemas(node) if "$ref" in inner}
+    return {read_last_name(inner["$ref"]) for _, inner in walk_schemas(node) if "$ref" in inner}
 
 
 def _find_loops(leads: Mapping[str, set[str]]) -> set[str]:

@@ -169,7 +169,7 @@ def hides_nothing(document: Any) -> bool:
     return not _is_odd(data) and (b"\\" not in data or _ODD_ESCAPE.search(data) is None)
 
 
-def unseen_in(document: Any, *, part: Part) -> Iterator[Hidden]:
+def find_hidden(document: Any, *, part: Part) -> Iterator[Hidden]:
     """Every name and prose text of a document in which something is hidden, in the order of the document.
 
     A value that stands in several places, or within itself, is looked at in the first of them.

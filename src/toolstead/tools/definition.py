@@ -21,7 +21,7 @@ from toolstead.schema.compiled import (
     compile_schema,
     schema_from_parameters,
 )
-from toolstead.schema.visible import Kind, Part, escape_unseen, first_unseen, hides_nothing, unseen_in
+from toolstead.schema.visible import Kind, Part, escape_unseen, find_hidden, first_unseen, hides_nothing
 from toolstead.types.tool import Annotations, Problem, Provenance, ToolInfo
 
 NAME = re.compile(r"[a-zA-Z0-9_-]+")
@@ -225,7 +225,7 @@ def _check_visible(tool: Tool, provenance: Provenance) -> None:
 
 
 def _refuse_hidden(tool: str, field: str, document: Any, part: Part) -> None:
-    for hidden in unseen_in(document, part=part):
+    for hidden in find_hidden(document, part=part):
         where = f"the name of {hidden.pointer}" if hidden.is_key else hidden.pointer
         raise SchemaError(tool=tool, field=field, reason=f"{where}: {hidden.reason}", path=hidden.path)
 

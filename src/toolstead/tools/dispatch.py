@@ -28,7 +28,7 @@ from toolstead.schema.compiled import CompiledSchema
 from toolstead.tools.definition import RegisteredTool
 from toolstead.tools.gates import Approve, Gate, Gates, Observer, validate_arguments
 from toolstead.tools.generation import ToolView
-from toolstead.tools.output import BadResultError, as_result, cap_result
+from toolstead.tools.output import BadResultError, cap_result, convert_answer
 from toolstead.tools.registry import Registry
 from toolstead.types.call import ANONYMOUS, Caller
 from toolstead.types.content import Text
@@ -196,7 +196,7 @@ class Dispatcher:
         limit = registered.tool.max_output or self._max_output
         name = registered.tool.name
         try:
-            result = as_result(answer)
+            result = convert_answer(answer)
         except BadResultError as error:
             return ToolResult.error(f"{name} returned {error}", Failure.INVALID_OUTPUT)
         if registered.output is not None and not result.is_error:

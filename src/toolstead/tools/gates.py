@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -30,15 +31,13 @@ Approve = Callable[[ToolCall, Ask, str], Awaitable[Allow | Deny | Rewrite]]
 """Requests an approval for the gate of this name, and returns the person's decision. Must not raise."""
 
 
+@dataclass(frozen=True, slots=True)
 class Gates:
     """An immutable set of gates and observers; a call keeps the one it began with."""
 
-    __slots__ = ("_approve", "_gates", "observers")
-
-    def __init__(self, gates: Sequence[Gate], observers: Sequence[Observer], approve: Approve | None) -> None:
-        self._gates = gates
-        self._approve = approve
-        self.observers = observers
+    gates: Sequence[Gate]
+    observers: Sequence[Observer]
+    approve: Approve | None
 
     async def ask_gates(
         self, name: str, arguments: dict[str, Any], caller: Caller, call_id: str, registered: RegisteredTool | None
@@ -51,7 +50,7 @@ class Gates:
         exactly what the person allowed runs: no later gate may rewrite it.
         """
         seen_for = ""
-        for gate in self._gates:
+        for gate in self.gates:
             who = getattr(gate, "name", "a gate")
             try:
                 call = ToolCall(name=name, input=copy_json(arguments), caller=caller, call_id=call_id)
@@ -115,9 +114,9 @@ class Gates:
             await observer(call, shown)
 
     async def _ask_person(self, call: ToolCall, ask: Ask, who: str) -> Allow | Deny | Rewrite:
-        if self._approve is None:
+        if self.approve is None:
             return Deny(f"{who} requires an approval ({ask.reason}), and no person can be asked here")
-        return await self._approve(call, ask, who)
+        return await self.approve(call, ask, who)
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})

@@ -4,13 +4,17 @@
           └── rule of an agent: filter, then add ──▸ the view of that agent
 
 Offering (lists, providers' definitions, MCP servers of runtimes) and dispatching ask for the same view, so a tool
-that an agent is not offered cannot be called by it either, nor through a tool that calls tools on its behalf.
+that an agent is not offered cannot be called by it either, nor through a tool that calls tools on its behalf. The
+allow-list, the block-list and the switches apply where a generation is built, so that they hold for every transport.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import translate
 from functools import cached_property
 
 import msgspec
@@ -18,10 +22,38 @@ import msgspec
 from toolstead.errors import UnknownToolError, find_nearest
 from toolstead.schema.difference import compare_schemas
 from toolstead.tools.definition import RegisteredTool
-from toolstead.tools.visibility import Visibility
 from toolstead.types.tool import Changes, Problem, ToolInfo
 
 MOST_COMPARED = 100
+_WILD = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visibility:
+    """The rules: patterns that allow, patterns that block, names switched off.
+
+    A pattern is a name, or one with `*`, `?` and `[…]` as in a shell; upper and lower case differ.
+    """
+
+    allowed: Sequence[str] = ("*",)
+    blocked: Sequence[str] = ()
+    disabled: frozenset[str] = field(default=frozenset())
+    _allows: Callable[[str], str | None] = field(init=False, repr=False, compare=False)
+    _blocks: Callable[[str], str | None] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Prepared once: every tool is checked whenever a generation is built.
+        object.__setattr__(self, "_allows", _build_matcher(self.allowed))
+        object.__setattr__(self, "_blocks", _build_matcher(self.blocked))
+
+    def reason_hidden(self, name: str) -> str | None:
+        """Why a tool is hidden, or None when it is not."""
+        if name in self.disabled:
+            return "switched off with `toolstead tools disable`"
+        pattern = self._blocks(name)
+        if pattern is not None:
+            return f"blocked by {pattern!r} in tools.blocked"
+        return None if self._allows(name) is not None else "not named by tools.allowed"
 
 
 class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -180,3 +212,14 @@ def compare_generations(before: Generation, after: Generation, names: Collection
 def _tools_among(generation: Generation, names: Collection[str] | None) -> Iterable[str]:
     """The visible tools, or those of some names; few names are not worth a walk over all tools."""
     return generation.tools if names is None else [name for name in names if name in generation.tools]
+
+
+def _build_matcher(patterns: Sequence[str]) -> Callable[[str], str | None]:
+    """What finds the pattern that a name fits: plain names by one look-up, the rest one by one."""
+    names = frozenset(pattern for pattern in patterns if _WILD.isdisjoint(pattern))
+    wild = [(pattern, re.compile(translate(pattern)).match) for pattern in patterns if pattern not in names]
+
+    def find_pattern(name: str) -> str | None:
+        return name if name in names else next((pattern for pattern, match in wild if match(name)), None)
+
+    return find_pattern

@@ -16,7 +16,7 @@ class BadResultError(Exception):
     """The handler returned an invalid result; never leaves the dispatcher."""
 
 
-def as_result(value: Any) -> ToolResult:
+def convert_answer(value: Any) -> ToolResult:
     """Accept what a handler may return.
 
     Raises:

@@ -23,13 +23,13 @@ from toolstead.tools.generation import (
     Generation,
     ToolView,
     ViewRule,
+    Visibility,
     amend_generation,
     compare_generations,
     nearest_names,
     next_generation,
 )
 from toolstead.tools.sources import Offer, RefreshingSource, ToolSource
-from toolstead.tools.visibility import Visibility
 from toolstead.types.tool import Changes, Problem, Provenance, Reloaded
 
 logger = logging.getLogger(__name__)

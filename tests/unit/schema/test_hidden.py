@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from tests.flows.hidden_strings import HIDDEN, JOINED, SPACED
-from toolstead.schema.visible import Part, hides_nothing, may_hide, unseen_in
+from toolstead.schema.visible import Part, find_hidden, hides_nothing, may_hide
 
 EVERY = [*HIDDEN, *JOINED, *SPACED]
 HEART = "\u2764\ufe0f"
 
 
 def found(document: Any, part: Part = "schema") -> list[tuple[str, bool]]:
-    return [(hidden.pointer, hidden.is_key) for hidden in unseen_in(document, part=part)]
+    return [(hidden.pointer, hidden.is_key) for hidden in find_hidden(document, part=part)]
 
 
 def test_every_name_and_text_of_a_tool_file_is_looked_at_and_data_is_not() -> None:
@@ -74,11 +74,11 @@ def test_a_property_that_is_named_like_a_keyword_is_a_schema_and_data_is_data() 
 
 
 def test_a_path_is_given_raw_to_locate_and_escaped_to_show() -> None:
-    (hidden,) = unseen_in({"properties": {"a/\u202e~": {"title": "\u202e"}}}, part="schema")
+    (hidden,) = find_hidden({"properties": {"a/\u202e~": {"title": "\u202e"}}}, part="schema")
     assert hidden.path == ("properties", "a/\u202e~", "title")
     assert hidden.shown_path == ("properties", "a/\\u{202e}~", "title")
     assert hidden.pointer == "/properties/a~1\\u{202e}~0/title"
-    assert [hidden.pointer for hidden in unseen_in("\u200b", part="prose")] == ["/"]
+    assert [hidden.pointer for hidden in find_hidden("\u200b", part="prose")] == ["/"]
 
 
 def test_what_stands_within_itself_is_looked_at_once() -> None:

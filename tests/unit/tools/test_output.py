@@ -17,7 +17,7 @@ from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.dispatch import Dispatcher
-from toolstead.tools.output import BadResultError, as_result, cap_result
+from toolstead.tools.output import BadResultError, cap_result, convert_answer
 from toolstead.tools.registry import Registry
 from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 from toolstead.types.result import Failure, ToolResult
@@ -72,7 +72,7 @@ for _ in range(100_000):
     ],
 )
 def test_text_and_json_values_are_answers(value: Any, text: str, structured: Any) -> None:
-    result = as_result(value)
+    result = convert_answer(value)
     assert (result.text, result.structured, result.is_error) == (text, structured, False)
 
 
@@ -88,9 +88,9 @@ def test_text_and_json_values_are_answers(value: Any, text: str, structured: Any
     ],
 )
 def test_a_piece_of_content_is_an_answer_and_a_whole_result_stays_itself(part: Content) -> None:
-    assert as_result(part) == ToolResult(content=(part,))
+    assert convert_answer(part) == ToolResult(content=(part,))
     whole = ToolResult(content=[part, part], is_error=True, structured={"a": 1}, failure=Failure.TOOL)
-    assert as_result(whole) is whole
+    assert convert_answer(whole) is whole
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_piece_of_content_is_an_answer_and_a_whole_result_stays_itself(part: C
 )
 def test_what_is_no_result_is_refused_in_a_few_words(value: Any, said: str) -> None:
     with pytest.raises(BadResultError) as caught:
-        as_result(value)
+        convert_answer(value)
     assert str(caught.value).startswith(said)
     assert len(str(caught.value)) < 200
 
@@ -154,22 +154,22 @@ def test_a_result_within_the_limit_is_the_same_result() -> None:
 
 
 def test_bytes_are_counted_not_characters() -> None:
-    assert cap_result(as_result("ü" * 10), 20)[1] == 0
-    assert cap_result(as_result("ü" * 10), 19)[1] > 0
+    assert cap_result(convert_answer("ü" * 10), 20)[1] == 0
+    assert cap_result(convert_answer("ü" * 10), 19)[1] > 0
     assert cap_result(ToolResult(content=[Text("a")], structured="ü" * 9), 20)[1] == 0
     assert cap_result(ToolResult(content=[Text("a")], structured="ü" * 10), 20)[1] == 22
-    assert cap_result(as_result("\ud800"), 3)[1] == 0
+    assert cap_result(convert_answer("\ud800"), 3)[1] == 0
     link = ResourceLink(uri="u" * 5, name="n" * 5, description="d" * 5)
-    assert cap_result(as_result(link), 15)[1] == 0
-    assert cap_result(as_result(link), 14)[1] == 15
+    assert cap_result(convert_answer(link), 15)[1] == 0
+    assert cap_result(convert_answer(link), 14)[1] == 15
     for content in ("ü" * 5, b"x" * 10):
         resource = EmbeddedResource(uri="u" * 5, content=content)
-        assert cap_result(as_result(resource), 15)[1] == 0
-        assert cap_result(as_result(resource), 14)[1] == 15
+        assert cap_result(convert_answer(resource), 15)[1] == 0
+        assert cap_result(convert_answer(resource), 14)[1] == 15
 
 
 def test_text_keeps_its_head_and_its_tail() -> None:
-    result, left_out = cap_result(as_result("HEAD" + "x" * 1000 + "TAIL"), 100)
+    result, left_out = cap_result(convert_answer("HEAD" + "x" * 1000 + "TAIL"), 100)
     assert left_out == 908
     assert result.text.startswith("HEAD" + "x" * 71 + "\n[toolstead: 908 of 1,008 bytes left out here;")
     assert result.text.endswith("]\n" + "x" * 21 + "TAIL")
@@ -216,9 +216,9 @@ def test_very_many_parts_do_not_make_very_many_notes(part: Content) -> None:
 
 
 def test_even_a_tiny_limit_says_what_is_missing() -> None:
-    cut, left_out = cap_result(as_result(Image(data=b"x" * 10, mime_type="image/png")), 1)
+    cut, left_out = cap_result(convert_answer(Image(data=b"x" * 10, mime_type="image/png")), 1)
     assert (cut.text, left_out) == ("[toolstead: image/png of 10 bytes left out: more than the limit allows]", 10)
-    cut, left_out = cap_result(as_result("xy"), 1)
+    cut, left_out = cap_result(convert_answer("xy"), 1)
     assert left_out == 1
     assert "1 of 2 bytes left out" in cut.text
 

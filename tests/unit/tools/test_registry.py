@@ -17,10 +17,9 @@ from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.schema import compiled
 from toolstead.tools.dispatch import Dispatcher
-from toolstead.tools.generation import MOST_COMPARED
+from toolstead.tools.generation import MOST_COMPARED, Visibility
 from toolstead.tools.registry import Registry, Swap
 from toolstead.tools.sources import FixedSource, Offers
-from toolstead.tools.visibility import Visibility
 from toolstead.types.tool import Changes, Problem, Provenance
 
 HERE = handler.__module__

@@ -17,9 +17,9 @@ from toolstead.errors import DuplicateToolError, ToolsteadError, UnknownToolErro
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.definition import RegisteredTool, define_tool
+from toolstead.tools.generation import Visibility
 from toolstead.tools.registry import Registry
 from toolstead.tools.sources import Offers, SourceChanges
-from toolstead.tools.visibility import Visibility
 from toolstead.types.tool import Changes, Provenance
 
 PYTHON = "python"

@@ -10,9 +10,9 @@ import pytest
 
 from tests.unit.tools.shelf import Shelf, held_by, hidden, holder, names, offer, problems, tool
 from toolstead.tools.definition import RegisteredTool, define_tool
+from toolstead.tools.generation import Visibility
 from toolstead.tools.registry import Registry
 from toolstead.tools.sources import Offers, SourceChanges
-from toolstead.tools.visibility import Visibility
 from toolstead.types.tool import Changes, Problem
 
 HERE = "tests.unit.tools.shelf"

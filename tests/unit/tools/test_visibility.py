@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolstead.tools.visibility import Visibility
+from toolstead.tools.generation import Visibility
 
 NAMES = ("git-status", "git-diff", "file-reader", "shouty__shout", "Git-Status")
 

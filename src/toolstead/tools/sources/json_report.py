@@ -15,15 +15,15 @@ import msgspec
 from toolstead.errors import SchemaError
 from toolstead.schema.compiled import MAX_DEPTH, MAX_SIZE, CompiledSchema
 from toolstead.schema.explanation import SchemaFinding, preview_value
-from toolstead.schema.visible import escape_unseen, unseen_in
+from toolstead.schema.visible import escape_unseen, find_hidden
 from toolstead.tools.sources.json_files import LARGEST_FILE
 from toolstead.tools.sources.json_text import (
     SHAPE,
     Position,
     explain_syntax,
-    first_deeper_than,
+    find_first_deeper,
+    find_repeated_names,
     locate_value,
-    repeated_names,
 )
 from toolstead.types.tool import Problem
 
@@ -152,20 +152,20 @@ class FileReport:
         where = ".".join(str(step) for step in shown)
         self._report_problem(locate_value(self._text, place, key=key), f"{where}: {reason}" if where else reason, named)
 
-    def position_of(self, place: Place) -> Position:
+    def find_position(self, place: Place) -> Position:
         """Where in the file a place is."""
         return locate_value(self._text, place)
 
     def skip_hidden(self, content: dict[str, Any]) -> bool:
         """Report what a reader cannot see, and skip the tools that have it; False when the whole file is unusable."""
-        for hidden in unseen_in(content, part="file"):
+        for hidden in find_hidden(content, part="file"):
             name = escape_unseen(self._skip_tool(hidden.path, content) or "") or None
             self.add(hidden.path, hidden.reason, tool=name, key=hidden.is_key, field=hidden.shown_path)
         return self._is_usable
 
     def _skip_repeated(self, content: dict[str, Any]) -> bool:
         """Report duplicate names, and skip the tools that have them; False when the whole file is unusable."""
-        for place, position in repeated_names(self._text):
+        for place, position in find_repeated_names(self._text):
             name = self._skip_tool(place, content)
             shown = ".".join(map(str, place if name is None else place[2:]))
             self._report_problem(position, f"{shown}: duplicate name; remove one of the two", name)
@@ -186,7 +186,7 @@ class FileReport:
                 return None
 
     def _is_too_deep(self, text: str) -> bool:
-        deep = first_deeper_than(text, DEEPEST)
+        deep = find_first_deeper(text, DEEPEST)
         if deep is not None:
             self._report_problem(deep, f"nested deeper than {DEEPEST} levels here")
         return deep is not None

@@ -45,7 +45,7 @@ Fault = tuple[Position, str]
 """Where a text stops being JSON, and what would be right."""
 
 
-def position_of(text: str, at: int) -> Position:
+def find_position(text: str, at: int) -> Position:
     """The position of an offset."""
     return Position(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
 
@@ -67,7 +67,7 @@ def locate_value(text: str, path: Sequence[str | int], *, key: bool = False) -> 
             break
         name_at, value_at = found
         at = name_at if key and number == len(path) - 1 else value_at
-    return position_of(text, at)
+    return find_position(text, at)
 
 
 def locate_each(text: str, name: str, key: str) -> dict[Any, Position]:
@@ -88,7 +88,7 @@ def locate_each(text: str, name: str, key: str) -> dict[Any, Position]:
     return positions
 
 
-def repeated_names(text: str) -> Iterator[tuple[tuple[str | int, ...], Position]]:
+def find_repeated_names(text: str) -> Iterator[tuple[tuple[str | int, ...], Position]]:
     """Duplicate names in the objects of a valid JSON text: the path to each, and its position."""
     path: list[str | int] = []
     names: list[set[str] | None] = []
@@ -105,13 +105,13 @@ def repeated_names(text: str) -> Iterator[tuple[tuple[str | int, ...], Position]
             case '"' if token["colon"] is not None and (seen := names[-1]) is not None:
                 path[-1] = name = str(json.loads(token["text"]))
                 if name in seen:
-                    yield tuple(path), position_of(text, token.start())
+                    yield tuple(path), find_position(text, token.start())
                 seen.add(name)
             case _:
                 pass
 
 
-def first_deeper_than(text: str, most: int) -> Position | None:
+def find_first_deeper(text: str, most: int) -> Position | None:
     """Where a text, be it valid JSON or not, is first nested more deeply than allowed."""
     depth = 0
     for token in _TOKEN.finditer(text):
@@ -119,7 +119,7 @@ def first_deeper_than(text: str, most: int) -> Position | None:
             case "{" | "[":
                 depth += 1
                 if depth > most:
-                    return position_of(text, token.start())
+                    return find_position(text, token.start())
             case "}" | "]":
                 depth -= 1
             case _:
@@ -174,7 +174,7 @@ def explain_syntax(data: bytes, reason: str) -> Fault:
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8", "replace")
         message = f"not UTF-8: byte 0x{data[error.start]:02x}; save the file as UTF-8"
-        return position_of(before, len(before)), message
+        return find_position(before, len(before)), message
     if not text.strip():
         return Position(1, 1), f"the file is empty; a tool file looks like {SHAPE}"
     try:
@@ -249,4 +249,4 @@ def _check_strictly(text: str, data: bytes, reason: str) -> Fault:
 
 
 def _fault_at(text: str, at: int, message: str) -> Fault:
-    return position_of(text, at), f"not valid JSON: {message}"
+    return find_position(text, at), f"not valid JSON: {message}"

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolstead.tools.sources.json_text import (
-    first_deeper_than,
+    find_first_deeper,
+    find_position,
+    find_repeated_names,
     locate_each,
     locate_value,
-    position_of,
-    repeated_names,
 )
 
 pytestmark = pytest.mark.promise("R4")
@@ -76,9 +76,9 @@ def test_of_two_equal_names_the_last_counts() -> None:
 
 def test_repeated_names_are_found_with_their_paths() -> None:
     text = '{"a": 1, "b": [{"c": 1}, {"c": 1,\n "d": {"x": "c:"}, "c": 2}], "a": "a"}'
-    assert list(repeated_names(text)) == [(("b", 1, "c"), (2, 20)), (("a",), (2, 30))]
-    assert list(repeated_names(TEXT)) == []
-    assert list(repeated_names('{"\\u0061": 1, "a": 2}')) == [(("a",), (1, 15))]
+    assert list(find_repeated_names(text)) == [(("b", 1, "c"), (2, 20)), (("a",), (2, 30))]
+    assert list(find_repeated_names(TEXT)) == []
+    assert list(find_repeated_names('{"\\u0061": 1, "a": 2}')) == [(("a",), (1, 15))]
 
 
 def test_every_tools_name_is_found_in_one_walk() -> None:
@@ -89,8 +89,8 @@ def test_every_tools_name_is_found_in_one_walk() -> None:
 
 
 def test_the_first_bracket_that_is_too_deep_is_found_also_where_the_text_is_no_json() -> None:
-    assert first_deeper_than('[["[[[["], {}]', 2) is None
-    assert first_deeper_than('[["[[[["],\n{"a": [}', 2) == (2, 7)
+    assert find_first_deeper('[["[[[["], {}]', 2) is None
+    assert find_first_deeper('[["[[[["],\n{"a": [}', 2) == (2, 7)
 
 
 VALUES = st.recursive(
@@ -108,7 +108,7 @@ def test_every_value_of_any_text_is_found_where_it_stands(value: Any, indent: An
         line, column = locate_value(text, path)
         rest = "\n".join([lines[line - 1][column - 1 :], *lines[line:]])
         assert json.JSONDecoder().raw_decode(rest)[0] == item
-    assert list(repeated_names(text)) == []
+    assert list(find_repeated_names(text)) == []
 
 
 def everything(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[tuple[str | int, ...], Any]]:
@@ -121,4 +121,4 @@ def everything(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[tuple
 
 
 def test_an_offset_becomes_a_line_and_a_column() -> None:
-    assert [position_of("ab\nc\n", at) for at in (0, 1, 2, 3, 5)] == [(1, 1), (1, 2), (1, 3), (2, 1), (3, 1)]
+    assert [find_position("ab\nc\n", at) for at in (0, 1, 2, 3, 5)] == [(1, 1), (1, 2), (1, 3), (2, 1), (3, 1)]
