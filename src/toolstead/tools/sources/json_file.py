@@ -162,7 +162,7 @@ class FileReader:
                     return load_shell(
                         make_config(
                             command=given["command"],
-                            cwd=given.get("cwd"),
+                            cwd=given.get("cwd", ""),
                             env=given.get("env", {}),
                             stdin=given.get("stdin"),
                             max_output=given.get("maxOutput"),
