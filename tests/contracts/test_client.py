@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE
 from toolstead import Toolstead, ToolsteadError
 from toolstead.app.client import InProcessClient, SteadClient, open_client
 from toolstead.app.server_file import ServerAddress, ServerFile
 from toolstead.errors import ServeError
 
 SCRIPT = "- when: hang\n  say: I begin\n  hang: 60\n- say: Hello {{prompt}}\n"
-PATIENCE = 60
 
 
 def no_token() -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.flows.http_internet import reply, serving
+from tests.waiting import PATIENCE
 from toolstead import Hooks, Plugin, PluginContext, RefusedError, Tool, ToolError, ToolMeta, UnknownToolError, tool
 from toolstead.app.plugin_powers import LARGEST_VALUE, LONGEST_KEY, MOST_BROADCASTS, MOST_CALLS, MOST_NESTED
 from toolstead.errors import NotFoundError, UnavailableError
@@ -27,7 +28,6 @@ from toolstead.types.result import Failure
 from toolstead.types.run import RunError
 from toolstead.types.thread import Message, Thread
 
-PATIENCE = 30
 PAGE = b'{"sky": "blue"}'
 SCRIPT = """
 - {when: weather, say: It is sunny.}

@@ -226,7 +226,7 @@ async def test_a_line_that_is_cut_during_the_commit_is_told_as_what_it_is(postgr
     with pytest.raises(
         StorageError, match="lost during a commit, so that what was being written may or may not be kept"
     ):
-        await store.run(name_the_victim)
+        await store.write_with(name_the_victim)
     assert len(victims) == 1  # not tried again: it might have been kept
     store._database._engine = engine
     await store.append_events([event()])

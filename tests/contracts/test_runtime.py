@@ -16,15 +16,13 @@ import pytest
 
 from tests.contracts.claude_kit import scripted_claude
 from tests.contracts.playing_model import playing_kernel
+from tests.waiting import PATIENCE
 from toolstead.errors import RuntimeFailureError, SessionLostError
 from toolstead.invoker.runtime import Runtime, Session, SessionSpec, Turn
 from toolstead.testing import ScriptedRuntime
 from toolstead.types.call import Caller
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
-
-PATIENCE = 30
-"""Seconds that a real runtime may take for anything here."""
 
 SCRIPT = """
 - {when: ^say hello, say: "Hello to you, dear caller.", usage: {inputTokens: 3, outputTokens: 5}}

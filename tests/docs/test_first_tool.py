@@ -15,7 +15,8 @@ import pytest
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.programs.clients import Ear, Era, connected, names_of, names_with, text_of
-from tests.programs.running import PATIENCE, TOOLSTEAD
+from tests.programs.running import TOOLSTEAD
+from tests.waiting import PATIENCE
 from toolstead.tools.sources.json_draft import draft_shell
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tools.md").read_text("utf-8")

@@ -12,8 +12,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests.programs.running import PATIENCE, TOOLSTEAD, running, until
+from tests.programs.running import TOOLSTEAD, running
 from tests.surfaces.rest_server import Client, Reply
+from tests.waiting import PATIENCE, until
 
 PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text("utf-8")
 BASE = "http://127.0.0.1:8420"

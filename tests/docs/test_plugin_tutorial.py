@@ -22,8 +22,9 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.docs.fresh_environment import Environment
 from tests.programs.clients import Ear, Era, connected, names_of, names_with, text_of
-from tests.programs.running import PATIENCE, Program, is_alive, running, until
+from tests.programs.running import Program, is_alive, running
 from tests.surfaces.rest_server import Client, Reply
+from tests.waiting import PATIENCE, until
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text("utf-8")
 FILE = re.compile(r"^```(?:python|toml)\n# (\S+)\n(.*?)^```", re.MULTILINE | re.DOTALL)

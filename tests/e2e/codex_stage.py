@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e import captured
-from tests.e2e.model_stage import PATIENCE, Player
+from tests.e2e.model_stage import Player
 from tests.e2e.view import View
+from tests.waiting import PATIENCE
 from toolstead.testing import Captured
 
 __all__ = ["CODEX", "MODEL", "PATIENCE", "CodexView", "processes_of"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.view import View
+from tests.waiting import PATIENCE
 from toolstead import Plugin, Tool, Toolstead
 from toolstead.app.keys import Keys
 from toolstead.app.runtimes import Models
@@ -22,9 +23,6 @@ from toolstead.orchestrator.request import RunRequest
 from toolstead.testing import Captured, ScriptedModels, scripted_models
 from toolstead.types.event import Event
 from toolstead.types.run import Run
-
-PATIENCE = 60
-"""Seconds that anything may take on a busy machine; nothing is measured by it."""
 
 MODELS = {
     "anthropic": "anthropic:claude-sonnet-5-5",

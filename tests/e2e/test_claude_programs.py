@@ -17,7 +17,8 @@ import pytest
 
 from tests import machine
 from tests.e2e.claude_stage import CLAUDE, processes_of
-from tests.e2e.model_stage import PATIENCE, Play, Stage, freeze, playing
+from tests.e2e.model_stage import Play, Stage, freeze, playing
+from tests.waiting import PATIENCE
 from toolstead import Ask, Deny, Hooks, Plugin, PluginContext, Rewrite, tool
 from toolstead.adapters.claude.runtime import ClaudeRuntime
 from toolstead.invoker.runtime import OwnTools, SessionSpec, Turn

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.running import PROGRAMS, running, until
+from tests.programs.running import PROGRAMS, running
+from tests.waiting import until
 from toolstead.testing import scripted_models
 
 SILENT = "- {say: never, delay: 500}"

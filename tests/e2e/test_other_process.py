@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.model_stage import KERNELS, PATIENCE, Player, Stage, playing
+from tests.e2e.model_stage import KERNELS, Player, Stage, playing
 from tests.e2e.test_promises import PROGRAMS
 from tests.programs import reach_run
+from tests.waiting import PATIENCE
 from toolstead import Tool, tool
 from toolstead.orchestrator.request import RunRequest
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.rest_server import until
 from tests.surfaces.rest_stead import SteadClient, ended, serving
+from tests.waiting import PATIENCE, until
 from toolstead.adapters.claude.runtime import ClaudeRuntime
 from toolstead.invoker.pool import STARTS
 from toolstead.testing import ScriptedModels, scripted_models
@@ -20,8 +20,6 @@ COLD = 4
 """Messages to threads that nobody prewarmed, at once; more than may start at once."""
 MODELS = {"claude": "anthropic:claude-sonnet-5-5", "codex": "openai:gpt-6.1-sol"}
 """The runtime → the model that is asked for."""
-PATIENCE = 60
-"""Seconds that anything may take on a busy machine; nothing is measured by it."""
 
 
 @asynccontextmanager

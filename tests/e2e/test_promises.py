@@ -20,7 +20,8 @@ import pytest
 from tests.e2e.claude_stage import CLAUDE
 from tests.e2e.codex_stage import CODEX
 from tests.e2e.delegate_schema import DELEGATE_AGENT
-from tests.e2e.model_stage import KERNELS, PATIENCE, Play, Stage, playing
+from tests.e2e.model_stage import KERNELS, Play, Stage, playing
+from tests.waiting import PATIENCE
 from toolstead import Annotations, Plugin, Tool, ToolError, ToolMeta, tool
 
 READS = Annotations(read_only=True)

@@ -21,7 +21,8 @@ import pytest
 
 from tests.e2e.hostile_values import REFUSED, by_hand, generated
 from tests.flows.tool_files import shell, tool, write
-from tests.surfaces.rest_server import PATIENCE, Connection, request
+from tests.surfaces.rest_server import Connection, request
+from tests.waiting import PATIENCE
 from toolstead import Toolstead
 
 pytestmark = pytest.mark.promise("R8")

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.surfaces.rest_server import PATIENCE, Client, Reply
+from tests.surfaces.rest_server import Client, Reply
+from tests.waiting import PATIENCE
 from toolstead import Toolstead
 from toolstead.app.server_file import ServerFile
 from toolstead.orchestrator.feed import EventReader

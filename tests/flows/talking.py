@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PATIENCE
 from toolstead.adapters.storage.store import open_store
 from toolstead.errors import StorageError
 from toolstead.invoker.clock import REAL_CLOCK, Clock
@@ -27,9 +28,6 @@ from toolstead.tools.registry import Registry
 from toolstead.types.event import Event
 from toolstead.types.run import Invoking, Run
 from toolstead.types.thread import Role
-
-PATIENCE = 30
-"""Seconds that anything may take on a busy machine; nothing is measured by it."""
 
 Noted = list[tuple[str, ...]]
 

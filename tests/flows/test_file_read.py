@@ -15,7 +15,7 @@ from typing import Any, Self
 import pytest
 
 from tests.flows.tool_files import opened, tool, write
-from tests.programs.running import PATIENCE
+from tests.waiting import PATIENCE
 from toolstead import ToolResult
 from toolstead.errors import RefusedError
 from toolstead.tools.builtin import file_reader

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.model_stage import MODELS, PATIENCE
+from tests.e2e.model_stage import MODELS
 from tests.flows.key_drawer import keyring_of_the_test
 from tests.flows.tool_files import shell, write
-from tests.programs.running import until
+from tests.waiting import PATIENCE, until
 from toolstead import Toolstead
 from toolstead.app.places import find_places
 from toolstead.app.server_file import ServerAddress

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.flows.tool_files import served, tool, write
-from tests.programs.running import PATIENCE
+from tests.waiting import PATIENCE
 from toolstead import Ask, Hooks, Plugin, PluginContext, Rewrite, Tool, ToolMeta, Toolstead
 from toolstead.app.server_file import ServerFile
 from toolstead.types.approval import Approval

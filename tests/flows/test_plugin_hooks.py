@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.flows.hooked import MISBEHAVIOURS, NAMES, Notes, World, door, echo, hooked, is_deaf, plugin, raises
-from tests.surfaces.rest_server import PATIENCE
 from tests.surfaces.rest_stead import ended, follow
+from tests.waiting import PATIENCE
 from toolstead.concurrency import suspended_coroutine
 from toolstead.plugins.contract import HOOKS, Hooks, Plugin, PluginContext, Tool
 from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF

@@ -18,7 +18,7 @@ import pytest
 from tests.contracts.postgres_server import running_server
 from tests.programs.killed_runs import postgres_place
 from tests.programs.plugin_stead import stead_in_another_process
-from tests.programs.running import PATIENCE, until
+from tests.waiting import PATIENCE, until
 from toolstead import Toolstead
 from toolstead.adapters.storage.store import open_store
 from toolstead.errors import NotFoundError, PluginError, SettingsError, StateError, StorageError, UnknownToolError

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.programs.plugin_stead import Stead, stead_in_another_process
-from tests.programs.running import PATIENCE, until
+from tests.waiting import PATIENCE, until
 from toolstead import Toolstead
 from toolstead.app.places import find_places
 from toolstead.app.trust.approved import ProjectTrust

@@ -15,7 +15,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.flows.tool_files import ask, content, opened, served, shell, stale, told, tool, write
 from tests.programs.clients import EVERY_WAY, Door, Ear, Era, connected, names_of, names_with, text_of
-from tests.programs.running import TOOLSTEAD, running, until
+from tests.programs.running import TOOLSTEAD, running
+from tests.waiting import until
 from toolstead import Toolstead
 from toolstead.app import watching
 from toolstead.app.server_file import ServerFile

@@ -14,7 +14,8 @@ import httpx2
 import pytest
 
 from tests.flows.tool_files import opened, shell, write
-from tests.programs.running import PATIENCE, TOOLSTEAD, running
+from tests.programs.running import TOOLSTEAD, running
+from tests.waiting import PATIENCE
 from toolstead import ToolResult, Toolstead
 from toolstead.orchestrator.feed import EventReader
 from toolstead.types.content import Text

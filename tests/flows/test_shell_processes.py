@@ -20,8 +20,9 @@ import pytest
 import uvloop
 
 from tests.flows.tool_files import opened, shell, write
-from tests.programs.running import PATIENCE, PROGRAMS, TOOLSTEAD, is_alive, running, until
+from tests.programs.running import PROGRAMS, TOOLSTEAD, is_alive, running
 from tests.surfaces.rest_server import Connection, request
+from tests.waiting import PATIENCE, until
 from toolstead import Toolstead
 from toolstead.processes.mark import MARK
 from toolstead.types.result import Failure

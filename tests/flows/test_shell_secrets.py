@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.flows.tool_files import opened, shell, write
-from tests.programs.running import PATIENCE
+from tests.waiting import PATIENCE
 from toolstead import ToolResult, Toolstead
 from toolstead.processes import line_progress
 from toolstead.types.result import Failure

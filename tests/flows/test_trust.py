@@ -12,7 +12,7 @@ import pytest
 from tests.flows.hostile_project import TOOLS, HostileProject, hostile_project
 from tests.flows.http_internet import reply, serving
 from tests.flows.tool_files import stale, told
-from tests.programs.running import until
+from tests.waiting import until
 from toolstead import Toolstead
 from toolstead.errors import SettingsError, UnknownToolError
 from toolstead.orchestrator.feed import EventReader

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 
-from tests.programs.running import PATIENCE
+from tests.waiting import PATIENCE
 from toolstead import Toolstead
 from toolstead.orchestrator.feed import EventReader
 

@@ -13,7 +13,8 @@ import mcp_types
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from tests.programs.running import PATIENCE, TOOL_SERVER, served
+from tests.programs.running import TOOL_SERVER, served
+from tests.waiting import PATIENCE
 
 Door = Literal["stdio", "http"]
 Era = Literal["handshake", "modern"]

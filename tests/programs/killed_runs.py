@@ -26,6 +26,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PATIENCE
 from toolstead.adapters.storage import store as preloaded  # noqa: F401 - so that a start is cheap
 from toolstead.app.stead import Toolstead
 from toolstead.orchestrator.endings import end_lost_run
@@ -47,7 +48,6 @@ SCRIPT = """
 """
 KINDS = ("quick", "add", "slow", "add", "quick", "slow", "hang")
 THREADS = 6
-PATIENCE = 60.0
 
 
 @tool

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tests import machine
-from tests.programs.running import PATIENCE, Program, running
+from tests.programs.running import Program, running
+from tests.waiting import PATIENCE
 from toolstead import Toolstead
 from toolstead.errors import ToolsteadError, UnknownToolError
 

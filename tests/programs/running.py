@@ -8,14 +8,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.waiting import PATIENCE, until
+
 PROGRAMS = Path(__file__).parent
-PATIENCE = 30
-"""Seconds that anything may take on a busy machine; nothing is measured by it."""
 
 TOOLSTEAD = [sys.executable, "-m", "toolstead"]
 TOOL_SERVER = [sys.executable, str(PROGRAMS / "tool_server.py")]
@@ -182,15 +182,6 @@ async def served(command: Sequence[str], folder: Path, **options: Any) -> AsyncI
         address = (await program.line()).decode().strip()
         assert address, f"it did not start: {program.stderr}"
         yield program, address
-
-
-async def until(ready: Callable[[], T]) -> T:
-    """What a look at the world says, once it says something; the look must be cheap."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            if found := ready():
-                return found
-            await asyncio.sleep(0.01)
 
 
 async def text_in(path: Path) -> str:

@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PATIENCE
 from toolstead.adapters.scripted.runtime import ScriptedRuntime
 from toolstead.adapters.storage import store as preloaded  # noqa: F401 - so that a start is cheap
 from toolstead.app.stead import Toolstead
@@ -32,7 +33,6 @@ SCRIPT = r"""
 - say: "inside and out: {{result}}"
 """
 THREAD = "shared"
-PATIENCE = 60.0
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from tests.programs.running import PATIENCE
 from tests.surfaces.compared import message_in
+from tests.waiting import PATIENCE
 
 Header = tuple[str, str]
 _OF_NO_INTEREST = {"date", "server", "content-length", "transfer-encoding", "connection"}

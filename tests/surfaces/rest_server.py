@@ -7,12 +7,13 @@ import gc
 import json
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PATIENCE
 from toolstead.adapters.http.application import HttpApplication
 from toolstead.adapters.http.asgi import ASGIApp
 from toolstead.adapters.http.options import ServerOptions
@@ -28,9 +29,6 @@ from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.generation import Visibility
 from toolstead.tools.registry import Registry
 from toolstead.tools.sources import ToolSource
-
-PATIENCE = 30
-"""Seconds that anything may take on a busy machine; nothing is measured by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +217,6 @@ async def running(
         live.leave()
         stop.set()
         await asyncio.wait_for(live.task, PATIENCE)
-
-
-async def until(ready: Callable[[], bool]) -> None:
-    """Wait until a look at the world says yes; the look must be cheap."""
-    async with asyncio.timeout(PATIENCE):
-        while not ready():
-            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.programs import running as programs
-from tests.surfaces.rest_server import PATIENCE, Client, Connection, request
+from tests.surfaces.rest_server import Client, Connection, request
+from tests.waiting import PATIENCE
 from toolstead import Toolstead
 from toolstead.orchestrator.orchestrator import Orchestrator
 

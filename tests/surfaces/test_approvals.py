@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.programs.running import PATIENCE, TOOLSTEAD, Program, running, wire_to
+from tests.programs.running import TOOLSTEAD, Program, running, wire_to
 from tests.surfaces.rest_server import Client, Reply
 from tests.surfaces.rest_stead import follow
+from tests.waiting import PATIENCE
 from toolstead.app.server_file import ServerFile
 from toolstead.orchestrator.approvals import STOPPED, WITHDRAWN
 

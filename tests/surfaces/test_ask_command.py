@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.running import PATIENCE
 from tests.surfaces.talking_project import Project, make_project, without_address
+from tests.waiting import PATIENCE
 
 both_ways = pytest.mark.parametrize("server", [False, True], ids=["alone", "server"])
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.programs.running import PATIENCE, until
 from tests.surfaces.talking_project import Finished, Project, without_address
+from tests.waiting import PATIENCE, until
 from toolstead.testing import ScriptedModels, scripted_models
 
 both_ways = pytest.mark.parametrize("server", [False, True], ids=["alone", "server"])

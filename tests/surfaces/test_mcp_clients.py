@@ -32,7 +32,8 @@ from tests.programs.clients import (
     target_of,
     text_of,
 )
-from tests.programs.running import TOOLSTEAD, running, text_in, until
+from tests.programs.running import TOOLSTEAD, running, text_in
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

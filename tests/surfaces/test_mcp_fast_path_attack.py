@@ -12,20 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.programs.running import (
-    HANDSHAKE,
-    MODERN,
-    PATIENCE,
-    TOOL_SERVER,
-    ModernWire,
-    Wire,
-    modern_meta,
-    running,
-    until,
-)
+from tests.programs.running import HANDSHAKE, MODERN, TOOL_SERVER, ModernWire, Wire, modern_meta, running
 from tests.surfaces.compared import normal
 from tests.surfaces.http_wire import Answer, Header, HttpWire, json_of
 from tests.surfaces.message_parts import ME
+from tests.waiting import PATIENCE, until
 from toolstead import PluginContext, Tool, ToolMeta, Toolstead
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError
 from toolstead.adapters.mcp.fast_path import http as fast_path_http

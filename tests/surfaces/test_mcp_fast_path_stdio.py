@@ -14,20 +14,11 @@ import pytest
 import pytest_asyncio
 
 from tests.programs.clients import Era
-from tests.programs.running import (
-    PATIENCE,
-    PROGRAMS,
-    TOOL_SERVER,
-    ModernWire,
-    Wire,
-    modern_meta,
-    running,
-    served,
-    text_in,
-)
+from tests.programs.running import PROGRAMS, TOOL_SERVER, ModernWire, Wire, modern_meta, running, served, text_in
 from tests.surfaces.compared import Comparison, message_in
 from tests.surfaces.message_parts import Said, introductions, tour
 from tests.surfaces.mixed_messages import Mixer
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("B6")]
 

@@ -14,16 +14,8 @@ import pytest
 import pytest_asyncio
 
 from tests.programs.clients import Ear, connected, names_with, text_of
-from tests.programs.running import (
-    HANDSHAKE,
-    MODERN,
-    PATIENCE,
-    TOOL_SERVER,
-    Program,
-    modern_meta,
-    served,
-    text_in,
-)
+from tests.programs.running import HANDSHAKE, MODERN, TOOL_SERVER, Program, modern_meta, served, text_in
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("B6")]
 

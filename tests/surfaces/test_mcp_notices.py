@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.programs.running import HANDSHAKE, PATIENCE, modern_meta, until
+from tests.programs.running import HANDSHAKE, modern_meta
+from tests.waiting import PATIENCE, until
 from toolstead import PluginContext, Tool, ToolMeta, Toolstead
 from toolstead.adapters.mcp.http import McpEndpoint
 from toolstead.adapters.mcp.notices import Notices

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.running import TOOL_SERVER, TOOLSTEAD, Wire, is_alive, running, text_in, until, wire_to
+from tests.programs.running import TOOL_SERVER, TOOLSTEAD, Wire, is_alive, running, text_in, wire_to
+from tests.waiting import until
 
 pytestmark = pytest.mark.promise("B6")
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.running import PATIENCE, TOOLSTEAD, Program, Wire, is_alive, running, text_in, until
+from tests.programs.running import TOOLSTEAD, Program, Wire, is_alive, running, text_in
 from tests.surfaces.rest_server import Client
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.promise("P7")
 

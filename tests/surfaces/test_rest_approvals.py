@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.programs import running as programs
-from tests.surfaces.rest_server import PATIENCE, Client, Reply, nothing_left, running, tool
+from tests.surfaces.rest_server import Client, Reply, nothing_left, running, tool
 from tests.surfaces.rest_stead import SCRIPT, ended, follow, settings_of
+from tests.waiting import PATIENCE
 from toolstead import Toolstead
 from toolstead.app.server_file import ServerFile
 from toolstead.errors import StorageError

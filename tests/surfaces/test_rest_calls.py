@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.rest_server import PATIENCE, SAY, Live, nothing_left, request, running, tool, until
+from tests.surfaces.rest_server import SAY, Live, nothing_left, request, running, tool
+from tests.waiting import PATIENCE, until
 from toolstead.adapters.http.disconnect import DisconnectWatch
 from toolstead.plugins.contract import Tool
 

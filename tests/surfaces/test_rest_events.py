@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.rest_server import PATIENCE, nothing_left, request
+from tests.surfaces.rest_server import nothing_left, request
 from tests.surfaces.rest_stead import (
     ENDS,
     SteadClient,
@@ -26,6 +26,7 @@ from tests.surfaces.rest_stead import (
     served_elsewhere,
     serving,
 )
+from tests.waiting import PATIENCE
 from toolstead.adapters.http import server
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.port import open_sockets

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.surfaces.rest_server import PATIENCE, SAY, nothing_left, request, running
+from tests.surfaces.rest_server import SAY, nothing_left, request, running
+from tests.waiting import PATIENCE
 from toolstead.adapters.http import protocol
 
 CALL = "/api/tools/say/call"

@@ -16,8 +16,8 @@ import pytest
 from tests.e2e.captured import instructions_of, results_of, user_texts
 from tests.e2e.model_stage import MODELS
 from tests.flows.tool_files import shell, write
-from tests.surfaces.rest_server import until
 from tests.surfaces.rest_stead import ENDS, SteadClient, ended, follow, serving
+from tests.waiting import until
 from toolstead.testing import ScriptedModels, scripted_models
 
 KEY = "sk-never-shown-0123456789"

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.flows.tool_files import shell, write
-from tests.programs.running import TOOLSTEAD, until
+from tests.programs.running import TOOLSTEAD
 from tests.programs.running import running as program
 from tests.surfaces.fake_plugins import FakePlugins
 from tests.surfaces.rest_server import SAY, Client, Live, Reply, running
 from tests.surfaces.test_rest_guard import Mcp
+from tests.waiting import until
 from toolstead.adapters.http.asgi import HttpRequest, HttpResponse, Message
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.routing import Endpoint, Routes

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.rest_server import PATIENCE, SAY, Live, nothing_left, request, running, tool
+from tests.surfaces.rest_server import SAY, Live, nothing_left, request, running, tool
 from tests.surfaces.test_rest_calls import Waiting, calling
+from tests.waiting import PATIENCE
 from toolstead.adapters.http import port
 from toolstead.adapters.http.asgi import Receive, Scope, Send
 from toolstead.adapters.http.options import ServerOptions

@@ -19,7 +19,8 @@ import pytest
 from tests.flows.broken_files import MISTAKES, SHAPES, base
 from tests.flows.http_internet import Seen, reply, serving
 from tests.flows.tool_files import DOCUMENT, content, shell, tool, write
-from tests.programs.running import TOOLSTEAD, Program, running, until
+from tests.programs.running import TOOLSTEAD, Program, running
+from tests.waiting import until
 from toolstead.app.server_file import RunningServer, ServerFile
 
 Finished = subprocess.CompletedProcess[str]

@@ -18,7 +18,8 @@ import pytest
 
 from tests.flows.hostile_project import TOOLS, HostileProject, hostile_project
 from tests.flows.tool_files import content, shell
-from tests.programs.running import HANDSHAKE, PATIENCE, TOOLSTEAD, running, until
+from tests.programs.running import HANDSHAKE, TOOLSTEAD, running
+from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.promise("R8")
 

@@ -18,7 +18,8 @@ from tests.flows.hostile_project import TOOLS, HostileProject, hostile_project
 from tests.flows.http_internet import reply, serving
 from tests.flows.tool_files import ask
 from tests.programs.clients import Ear, connected, in_a_task, names_of, names_with, text_of
-from tests.programs.running import PATIENCE, TOOLSTEAD, running, until
+from tests.programs.running import TOOLSTEAD, running
+from tests.waiting import PATIENCE, until
 from toolstead.app.server_file import ServerFile
 
 pytestmark = pytest.mark.promise("R8")

@@ -87,6 +87,8 @@ def _read_entry(entry: Any) -> RunningServer | None:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
+    except OverflowError:
+        return False  # no process has such a number
     except OSError as error:
         return isinstance(error, PermissionError)  # another user's
     return True

@@ -87,7 +87,7 @@ class SessionPool:
             RuntimeFailureError: No session can be opened.
             InvocationError: The pool is closed.
         """
-        slot = await self._find_slot(request.key)
+        slot = await self._await_slot(request.key)
         if slot.is_used:
             raise NoRoomError(
                 f"thread {slot.key!r} is busy with another invocation, and its session serves one at a time: "
@@ -113,7 +113,7 @@ class SessionPool:
             await asyncio.wait((ended,))
 
     async def renew(self, lease: Lease) -> Lease:
-        """Put an empty session in the place of one whose conversation is lost; its turn and its room stay.
+        """Put an empty session in the place of one whose conversation is lost; its place and its room stay.
 
         Raises:
             RuntimeFailureError: No session can be opened. The old lease is still to be released.
@@ -134,7 +134,7 @@ class SessionPool:
             RuntimeFailureError: No session can be opened.
             InvocationError: The pool is closed.
         """
-        slot = await self._find_slot(request.key)
+        slot = await self._await_slot(request.key)
         if slot.is_used:
             return slot.is_live
         if request.runtime.owns_process and not self._most_idle:
@@ -200,7 +200,7 @@ class SessionPool:
     def _list_holders(self) -> list[str]:
         return sorted(key for key, slot in self._slots.items() if slot.is_used)
 
-    async def _find_slot(self, key: str) -> Slot:
+    async def _await_slot(self, key: str) -> Slot:
         """The slot of a key, once no session is opened in it ahead of a message."""
         while True:
             if self._closed:
@@ -236,7 +236,7 @@ class SessionPool:
                 self._end_session(slot, room_to=slot, evicted=False)
                 found = None
         if found is None:
-            await self._find_room(slot, request)
+            await self._take_room(slot, request)
         if on_room is not None:
             on_room()
         if found is None:
@@ -244,7 +244,7 @@ class SessionPool:
         is_warm = slot.has_conversation or not request.has_history
         return Lease(request=request, session=found, warmth="warm" if is_warm else "cold", fresh=False, slot=slot)
 
-    async def _find_room(self, slot: Slot, request: SessionRequest) -> None:
+    async def _take_room(self, slot: Slot, request: SessionRequest) -> None:
         """Get a room where one is needed: a free one, that of the longest idle session, or the next that comes."""
         if not request.runtime.owns_process:
             self._give_room_back(slot)

@@ -1,8 +1,8 @@
 """The orchestrator: a message in, an answer out, everything stored on the way.
 
 One run at a time for each thread, in order of arrival, many threads at once, whichever processes share the
-database. Its parts: `performer` takes a run from its turn to its end, `commands` reaches runs of other processes,
-`recovery` ends those of dead ones, `freshness` keeps warm sessions up to date.
+database. Its parts: `performer` takes a run from its place in line to its end, `commands` reaches runs of other
+processes, `recovery` ends those of dead ones, `freshness` keeps warm sessions up to date.
 """
 
 from __future__ import annotations

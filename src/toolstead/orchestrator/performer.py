@@ -1,7 +1,7 @@
-"""Performs one run: waits for its turn, invokes the agent, stores the end, calls the hooks.
+"""Performs one run: waits until it may begin, invokes the agent, stores the end, calls the hooks.
 
-message → on_message → take the session → on_before_invoke → invoke → stored answer → on_after_invoke → broadcast. A
-run has exactly one end, and it is stored with its answer and its last events in one commit.
+message → begin → on_message → take the session → on_before_invoke → invoke → stored answer → on_after_invoke →
+broadcast. A run has exactly one end, and it is stored with its answer and its last events in one commit.
 
 The runs of a thread go one at a time, as they were accepted, whichever processes hold them. The store decides
 (`begin_run`); here a run waits until the store lets it begin. It waits for the run directly before it: in this process
@@ -107,7 +107,7 @@ class RunPerformer:
             logger.exception("a hook failed; the run goes on without it")
 
     async def _perform_run(self, active: ActiveRun) -> None:
-        """Perform a run, from waiting for its turn to its stored end; never raises, not even when cancelled."""
+        """Perform a run, from waiting to its stored end; never raises, not even when cancelled."""
         active.task = task = asyncio.current_task()
         try:
             ending = await self._invoke(active)
@@ -171,7 +171,7 @@ class RunPerformer:
         return end_with_answer(run, answer, self.create_message(run, "assistant", answer.text, self._parts.clock.now()))
 
     async def _begin_run(self, active: ActiveRun) -> bool:
-        """Begin a run when its turn has come; False when it ended meanwhile.
+        """Begin a run when the store lets it; False when it ended meanwhile.
 
         Raises:
             NoRoomError: It would have to wait, and may not.

@@ -156,7 +156,7 @@ class Dispatcher:
                 raise
             call_id = self._id_of(meta, caller)
             limit = registered.tool.max_output or self._max_output
-            result, _ = cap_result(_explain_crash(registered, call_id, error), limit)
+            result, _ = cap_result(_explain_failure(registered, call_id, error), limit)
             self._report_failure(registered, call_id, result, started, caller)
         else:
             if result.is_error:
@@ -274,7 +274,7 @@ def _caller_gave_up() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def _explain_crash(registered: RegisteredTool, call_id: str, error: BaseException) -> ToolResult:
+def _explain_failure(registered: RegisteredTool, call_id: str, error: BaseException) -> ToolResult:
     """Convert what a handler raised into a result that the model may read."""
     name = registered.tool.name
     match error:

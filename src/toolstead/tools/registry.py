@@ -302,7 +302,7 @@ class Registry:
         if amended is None:
             return self._swap_generation()
         names = tuple(dict.fromkeys(tool.info.name for tool in (*gone, *fresh)))
-        return self._follow_swap(before, amended, compare_generations(before, amended, names))
+        return self._swap_in(before, amended, compare_generations(before, amended, names))
 
     def _swap_generation(self) -> Swap:
         before = self.current
@@ -312,9 +312,9 @@ class Registry:
             if problem not in known:  # the others were logged where they arose
                 logger.warning("%s: tool %r: %s", problem.source, problem.tool_name, problem.message)
         after = next_generation(before, held=held, visibility=self._visibility, problems=problems)
-        return self._follow_swap(before, after, compare_generations(before, after))
+        return self._swap_in(before, after, compare_generations(before, after))
 
-    def _follow_swap(self, before: Generation, after: Generation, changes: Changes) -> Swap:
+    def _swap_in(self, before: Generation, after: Generation, changes: Changes) -> Swap:
         swap = Swap(generation=after, changes=changes, problems=after.problems)
         self.current = after
         if swap.changes or after.problems != before.problems or before.number == 0:

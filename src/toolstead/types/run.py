@@ -94,7 +94,7 @@ class Run(SentStruct, frozen=True, kw_only=True):
         result: What it answered, when it completed.
         error: Why it did not complete.
         usage: What it used.
-        started_at: When its turn came, in seconds since 1970; null while it is queued.
+        started_at: When it began, in seconds since 1970; null while it is queued.
         ended_at: When it ended, in seconds since 1970.
     """
 

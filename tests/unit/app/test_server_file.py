@@ -94,6 +94,7 @@ def test_a_server_that_ends_leaves_the_entry_of_a_later_one_alone(tmp_path: Path
         '{"/projects/one": {"url": "x", "token": "", "pid": "many"}}',
         '{"/projects/one": {"url": "x", "token": "", "pid": -1}}',
         '{"/projects/one": {"url": "x", "token": "", "pid": 0}}',
+        '{"/projects/one": {"url": "x", "token": "", "pid": 4294967296}}',
         '{"/projects/one": null}',
     ],
 )

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import watchfiles
 
-from tests.programs.running import PATIENCE, until
+from tests.waiting import PATIENCE, until
 from toolstead.app import watching
 from toolstead.app.watching import FolderWatcher, is_network_folder
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from tests.waiting import PATIENCE
 from toolstead.adapters.storage.store import open_store
 from toolstead.errors import StorageError
 from toolstead.orchestrator.approvals import Approvals
@@ -17,7 +18,6 @@ from toolstead.types.approval import Approval
 from toolstead.types.call import Allow, Ask, Caller, Deny, Rewrite, ToolCall
 from toolstead.types.event import Event
 
-PATIENCE = 20
 ASK = Ask("it is a mail", timeout=600)
 CALL = ToolCall(
     name="mail__send",

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.orchestrator.approval_process import ASK, CALL, OTHER, PATIENCE, Process, on, soon
+from tests.unit.orchestrator.approval_process import ASK, CALL, OTHER, Process, on, soon
+from tests.waiting import PATIENCE
 from toolstead.adapters.storage.store import open_store
 from toolstead.errors import ApprovalDecidedError, StorageError
 from toolstead.orchestrator import approvals as module

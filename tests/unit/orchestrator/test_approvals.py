@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from tests.unit.orchestrator.approval_process import CALL, OTHER, PATIENCE, Process, on, soon
+from tests.unit.orchestrator.approval_process import CALL, OTHER, Process, on, soon
+from tests.waiting import PATIENCE
 from toolstead.errors import ApprovalDecidedError, InvalidApprovalError, NotFoundError
 from toolstead.orchestrator import approvals as module
 from toolstead.orchestrator.event_log import LASTING, EventLog

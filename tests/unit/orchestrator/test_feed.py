@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE
 from toolstead.adapters.storage.store import open_store
 from toolstead.orchestrator import feed as feeds
 from toolstead.orchestrator.feed import EventReader, Feed
@@ -18,8 +19,6 @@ from toolstead.orchestrator.store import Ending, EventFilter, Store
 from toolstead.types.event import DELTA, Event, NewEvent
 from toolstead.types.run import Run
 from toolstead.types.thread import Message
-
-PATIENCE = 20
 
 
 class CountingStore:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.programs.running import PATIENCE
+from tests.waiting import PATIENCE
 from toolstead.processes.owner import ChildProcess, ProcessOwner
 
 pytestmark = [pytest.mark.promise("R2"), pytest.mark.usefixtures("nothing_left")]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.programs.running import PATIENCE
+from tests.waiting import PATIENCE
 from toolstead.processes import line_progress
 from toolstead.processes.line_progress import LineProgress
 

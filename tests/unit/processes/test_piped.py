@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.programs.running import PATIENCE, is_alive, until
+from tests.programs.running import is_alive
+from tests.waiting import PATIENCE, until
 from toolstead.processes.piped import PipedProcess
 
 pytestmark = [pytest.mark.promise("R2"), pytest.mark.usefixtures("nothing_left")]

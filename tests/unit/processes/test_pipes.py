@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.programs.running import PATIENCE, until
+from tests.waiting import PATIENCE, until
 from toolstead.processes.pipes import InputPipe, OutputPipe
 
 pytestmark = [pytest.mark.promise("R2"), pytest.mark.usefixtures("nothing_left")]

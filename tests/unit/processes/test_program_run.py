@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.programs.running import PATIENCE, PROGRAMS, is_alive, until
+from tests.programs.running import PROGRAMS, is_alive
+from tests.waiting import PATIENCE, until
 from toolstead.processes.program_run import ProgramResult, run_program
 
 pytestmark = [pytest.mark.promise("R2"), pytest.mark.usefixtures("nothing_left")]

@@ -9,15 +9,15 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
+from tests.waiting import until
 from toolstead.processes import watchdog as under_test
 from toolstead.processes.watchdog import start_watchdog
 
-PATIENCE = 30
 SLEEPS = "import time; print(flush=True); time.sleep(1000)"
 
 
@@ -37,12 +37,6 @@ def marked(mark: str) -> Iterator[subprocess.Popen[bytes]]:
         yield program
         with suppress(ProcessLookupError):
             program.kill()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def test_what_has_the_mark_ends_when_the_watchdogs_input_does(mark: str, marked: subprocess.Popen[bytes]) -> None:

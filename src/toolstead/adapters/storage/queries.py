@@ -78,7 +78,7 @@ def list_threads(connection: Connection, *, limit: int = 100, before: str | None
     return [THREADS.decode_row(row) for row in connection.execute(wanted)]
 
 
-def change_thread(connection: Connection, id: str, **changes: str | None) -> Thread:
+def update_thread(connection: Connection, id: str, **changes: str | None) -> Thread:
     """Change what is `CHANGEABLE`. Raises NotFoundError."""
     if unknown := changes.keys() - CHANGEABLE:
         can = ", ".join(sorted(CHANGEABLE))
@@ -92,7 +92,7 @@ def change_thread(connection: Connection, id: str, **changes: str | None) -> Thr
     return find_by_id(connection, THREADS, "thread", id)
 
 
-def remove_thread(connection: Connection, id: str) -> None:
+def delete_thread(connection: Connection, id: str) -> None:
     """With its messages, runs, keys, events and approvals. Raises NotFoundError."""
     find_by_id(connection, THREADS, "thread", id)
     connection.execute(delete(events).where(events.c.thread_id == id))
@@ -176,12 +176,12 @@ def remove_command(connection: Connection, id: str) -> bool:
     return connection.execute(delete(run_commands).where(run_commands.c.id == id)).rowcount == 1
 
 
-def put_result(connection: Connection, handle: str, content: bytes) -> None:
+def keep_result(connection: Connection, handle: str, content: bytes) -> None:
     """A handle's content stands for good; one that is there is replaced."""
     _put_row(connection, results, {"handle": handle}, {"content": content, "created_at": time.time()})
 
 
-def find_result(connection: Connection, handle: str) -> bytes:
+def read_result(connection: Connection, handle: str) -> bytes:
     """Raises NotFoundError."""
     content = connection.execute(select(results.c.content).where(results.c.handle == handle)).scalar()
     if content is None:
@@ -199,30 +199,30 @@ def replace_plugin(connection: Connection, name: str, before: PluginRow, after: 
     row = connection.execute(select(plugins).where(plugins.c.name == name)).first()
     if (PluginRow() if row is None else PLUGINS.decode_row(row)) != before:
         return False
-    remove_plugin(connection, name)
+    reset_plugin(connection, name)
     if after != PluginRow():
         connection.execute(insert(plugins).values(name=name, **PLUGINS.encode_values(after)))
     return True
 
 
-def remove_plugin(connection: Connection, name: str) -> bool:
+def reset_plugin(connection: Connection, name: str) -> bool:
     """Whether anything was set."""
     return connection.execute(delete(plugins).where(plugins.c.name == name)).rowcount > 0
 
 
-def find_value(connection: Connection, space: str, key: str) -> bytes | None:
+def get_value(connection: Connection, space: str, key: str) -> bytes | None:
     """A value of a space."""
     chosen = (plugin_values.c.space == space) & (plugin_values.c.key == key)
     value = connection.execute(select(plugin_values.c.value).where(chosen)).scalar()
     return None if value is None else bytes(value)
 
 
-def put_value(connection: Connection, space: str, key: str, value: bytes) -> None:
+def set_value(connection: Connection, space: str, key: str, value: bytes) -> None:
     """Set or replace it."""
     _put_row(connection, plugin_values, {"space": space, "key": key}, {"value": value})
 
 
-def remove_value(connection: Connection, space: str, key: str) -> bool:
+def delete_value(connection: Connection, space: str, key: str) -> bool:
     """Whether there was one."""
     chosen = (plugin_values.c.space == space) & (plugin_values.c.key == key)
     return connection.execute(delete(plugin_values).where(chosen)).rowcount > 0

@@ -103,7 +103,7 @@ def _make_runner(query: Callable[Concatenate[Connection, P], T]) -> StoreMethod[
 
     @wraps(query)
     async def run(store: SqlStore, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await store.run(lambda connection: query(connection, *args, **kwargs))
+        return await store.write_with(lambda connection: query(connection, *args, **kwargs))
 
     return run
 
@@ -129,8 +129,8 @@ class SqlStore:
 
     create_thread = _make_writer(operations.add_thread)
     list_threads = _make_reader(queries.list_threads)
-    update_thread = _make_runner(queries.change_thread)
-    delete_thread = _make_runner(queries.remove_thread)
+    update_thread = _make_runner(queries.update_thread)
+    delete_thread = _make_runner(queries.delete_thread)
     list_messages = _make_reader(queries.list_messages)
     add_message = _make_writer(operations.add_message)
     find_accepted = _make_reader(queries.find_accepted)
@@ -148,14 +148,14 @@ class SqlStore:
     append_events = _make_writer(operations.append_events)
     list_events = _make_reader(list_events)
 
-    keep_result = _make_runner(queries.put_result)
-    read_result = _make_reader(queries.find_result)
+    keep_result = _make_runner(queries.keep_result)
+    read_result = _make_reader(queries.read_result)
     list_plugins = _make_reader(queries.list_plugins)
     replace_plugin = _make_runner(queries.replace_plugin)
-    reset_plugin = _make_runner(queries.remove_plugin)
-    get_value = _make_reader(queries.find_value)
-    set_value = _make_runner(queries.put_value)
-    delete_value = _make_runner(queries.remove_value)
+    reset_plugin = _make_runner(queries.reset_plugin)
+    get_value = _make_reader(queries.get_value)
+    set_value = _make_runner(queries.set_value)
+    delete_value = _make_runner(queries.delete_value)
     list_keys = _make_reader(queries.list_keys)
 
     async def open(self) -> None:
@@ -169,7 +169,7 @@ class SqlStore:
             raise StorageError(f"{self.writer.shown} is closed here; open it again to read")
         return await self._database.read(work)
 
-    async def run(self, work: Callable[[Connection], T]) -> T:
+    async def write_with(self, work: Callable[[Connection], T]) -> T:
         """Run a function that writes, and return when that is committed. Raises StorageError."""
         return await self.writer.write(operations.run_directly(work))
 
@@ -238,7 +238,7 @@ class SqlStore:
         }
         gone = 0
         for step in (step for kind, step in steps.items() if kind in kinds):
-            while (rows := await self.run(step)) > 0:
+            while (rows := await self.write_with(step)) > 0:
                 gone += rows
         return gone
 

@@ -190,7 +190,7 @@ class FileReader:
                         surroundings=self._surroundings,
                         client=self._make_client(),
                     )
-                case _:
+                case _:  # file-read: the format allows no other
                     from toolstead.tools.handlers.file_read import FileReadConfig, FileReadHandler
 
                     if not _has_path(schema, at, report):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import CLIConnectionError, ProcessError
 
+from tests.waiting import PATIENCE, until
 from toolstead.adapters.claude import process as under_test
 from toolstead.adapters.claude.launch import Launch
 from toolstead.adapters.claude.process import ClaudeProcess
@@ -23,7 +24,6 @@ from toolstead.processes.piped import PipedProcess
 
 pytestmark = pytest.mark.requires("claude")
 
-PATIENCE = 30
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)\n"
 DEAF = "import time\nprint('{\"a\": 1}', flush=True)\nwhile True: time.sleep(100)\n"
 
@@ -72,12 +72,6 @@ async def first(process: ClaudeProcess) -> dict[str, Any]:
         async for message in process.read_messages():
             return message
     raise AssertionError("it says nothing")
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def test_messages_go_in_and_come_out(start: Start) -> None:

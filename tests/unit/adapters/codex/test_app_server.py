@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE
 from toolstead.adapters.codex import app_server
 from toolstead.adapters.codex.app_server import AppServer, ProcessGoneError, RefusedByCodexError
 from toolstead.adapters.codex.program import CodexProgram
 from toolstead.errors import RuntimeFailureError
 
-PATIENCE = 20
 ANSWERS = """
 import json, sys
 def say(message):

@@ -8,11 +8,10 @@ import httpx2
 import pytest
 
 from tests.surfaces.rest_server import nothing_left
+from tests.waiting import PATIENCE
 from toolstead.adapters.http import server
 from toolstead.adapters.http.asgi import HttpResponse, Receive, Scope, Send
 from toolstead.adapters.http.server import serve_on_loopback
-
-PATIENCE = 30
 
 
 async def greet(scope: Scope, receive: Receive, send: Send) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tests.waiting import PATIENCE
 from toolstead.adapters.http.protocol import BoundedProtocol, CoalescingTransport
-
-PATIENCE = 30.0
 
 
 class Pipe(asyncio.Transport):

@@ -196,7 +196,7 @@ async def test_a_file_that_vanishes_during_a_write_is_noticed_before_it_is_ackno
 ) -> None:
     await store.append_events([event()])
     with pytest.raises(StorageError, match="was removed or replaced"):
-        await store.run(lambda connection: path.unlink())
+        await store.write_with(lambda connection: path.unlink())
 
 
 async def test_a_database_of_a_newer_version_is_left_alone(path: Path) -> None:

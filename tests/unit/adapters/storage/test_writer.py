@@ -86,12 +86,12 @@ async def test_a_batch_has_a_bound(store: SqlStore, transactions: list[int], mon
 
 async def test_a_write_that_crashes_is_told_so_and_its_neighbours_are_kept(store: SqlStore) -> None:
     def crash(connection: Connection) -> None:
-        queries.put_value(connection, "s", "half", b"")
+        queries.set_value(connection, "s", "half", b"")
         raise ZeroDivisionError
 
     outcomes = await asyncio.gather(
         store.append_events([event("a")]),
-        store.run(crash),
+        store.write_with(crash),
         store.append_events([event("b")]),
         return_exceptions=True,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.running import until
+from tests.waiting import until
 from toolstead.app.places import Places
 from toolstead.app.trust.approved import ProjectTrust, TrustWatcher, approve_changes
 

@@ -21,7 +21,8 @@ from typing import Any
 
 import pytest
 
-from tests.programs.running import PATIENCE, PROGRAMS, is_alive, until
+from tests.programs.running import PROGRAMS, is_alive
+from tests.waiting import PATIENCE, until
 from toolstead.errors import ToolError
 from toolstead.processes import owner
 from toolstead.processes.capture import Capture
