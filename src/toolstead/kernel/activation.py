@@ -161,11 +161,3 @@ class Activation(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget
     instructions: str = ""
     limits: Limits = Limits()
-
-
-def find_tool(tools: Sequence[ToolInfo], name: str | None) -> ToolInfo | None:
-    """The tool of a name, where it is among them."""
-    for tool in tools:
-        if tool.name == name:
-            return tool
-    return None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from toolstead.errors import ModelError
-from toolstead.kernel.activation import Activation, find_tool
+from toolstead.kernel.activation import Activation
 from toolstead.kernel.conversation import Conversation, ModelReply
 from toolstead.kernel.model import ModelRequest
 from toolstead.kernel.receiving import clean_reply
@@ -135,7 +135,7 @@ class Asking:
                     fault="overflow",
                 )
             logger.warning("the conversation is too long for %s: %s", name, done)
-        elif error.fault == "schema" and (tool := find_tool(self._offered_tools(), error.tool)) is not None:
+        elif error.fault == "schema" and (tool := self._find_tool(error.tool)) is not None:
             conversation.refused[tool.name] = tool
             logger.warning("%s rejects the schema of %r, so the tool is left out: %s", name, tool.name, error)
         elif error.fault in PASSING and self._attempt < self._activation.limits.attempts:
@@ -168,3 +168,6 @@ class Asking:
             self._offered = tools
             self._tools = [tool for tool in tools if refused.get(tool.name) is not tool]
         return self._tools
+
+    def _find_tool(self, name: str | None) -> ToolInfo | None:
+        return next((tool for tool in self._offered_tools() if tool.name == name), None)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 import msgspec
 
 from toolstead.errors import LimitError, suggest
-from toolstead.kernel.activation import Activation, find_tool
+from toolstead.kernel.activation import Activation
 from toolstead.kernel.conversation import Conversation, ToolAnswer, ToolUse
 from toolstead.types.content import Content, Text, whole_text
 from toolstead.types.result import ToolResult
+from toolstead.types.tool import ToolInfo
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ class Calling:
     def __init__(self, activation: Activation, conversation: Conversation) -> None:
         self._activation = activation
         self._conversation = conversation
+        self._offered: Sequence[ToolInfo] = ()
+        self._tools: Mapping[str, ToolInfo] = {}
         self._failed: dict[tuple[str, bytes], int] = {}
         self._failing_turns = 0
         self._counted = set[tuple[str, bytes]]()
@@ -57,9 +60,12 @@ class Calling:
 
     def _group_calls(self, calls: Sequence[ToolUse]) -> Iterator[list[int]]:
         """The indexes of calls that may run at once, in order: adjacent calls that only read."""
+        if len(calls) == 1:
+            yield [0]
+            return
         group: list[int] = []
         for at, call in enumerate(calls):
-            tool = find_tool(self._activation.offer(), call.name)
+            tool = self._find_tool(call.name)
             reads = tool is None or tool.annotations.read_only is True  # what is not there does nothing
             if group and (not reads or len(group) == self._activation.limits.parallel):
                 yield group
@@ -77,7 +83,7 @@ class Calling:
         answers[at] = ToolAnswer(call=call, content=_INTERRUPTED, is_error=True)
         if call.input is None:
             result = self._refuse_call(call, _broken_arguments(call))
-        elif find_tool(self._activation.offer(), call.name) is None:
+        elif self._find_tool(call.name) is None:
             result = self._refuse_call(call, self._unknown_text(call.name))
         else:
             try:
@@ -92,6 +98,13 @@ class Calling:
             answers[at] = self._count_failure(call, result)
         else:
             answers[at] = ToolAnswer(call=call, content=_whole_content(result.content))
+
+    def _find_tool(self, name: str) -> ToolInfo | None:
+        """The offered tool of a name; there may be thousands, so they are kept by name until they change."""
+        offered = self._activation.offer()
+        if offered is not self._offered:
+            self._offered, self._tools = offered, {tool.name: tool for tool in offered}
+        return self._tools.get(name)
 
     def _count_failure(self, call: ToolUse, result: ToolResult) -> ToolAnswer:
         """Count a failing call; from the second time on, warn the model that it repeats itself."""
@@ -108,8 +121,10 @@ class Calling:
 
     def _judge_answers(self, answers: Sequence[ToolAnswer]) -> None:
         limits, have_failed = self._activation.limits, [answer.is_error for answer in answers]
-        if not any(have_failed):
+        if True not in have_failed:
             self._failed.clear()
+            self._failing_turns = 0
+            return
         for (name, _), count in self._failed.items():
             if count >= limits.same_failure:
                 raise LimitError(
