@@ -220,6 +220,11 @@ def _build_matcher(patterns: Sequence[str]) -> Callable[[str], str | None]:
     wild = [(pattern, re.compile(translate(pattern)).match) for pattern in patterns if pattern not in names]
 
     def find_pattern(name: str) -> str | None:
-        return name if name in names else next((pattern for pattern, match in wild if match(name)), None)
+        if name in names:
+            return name
+        for pattern, matches in wild:
+            if matches(name):
+                return pattern
+        return None
 
     return find_pattern

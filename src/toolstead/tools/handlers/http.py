@@ -12,7 +12,6 @@ import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -96,8 +95,9 @@ def load_http(
     secrets = _check_headers(config.headers, has_body=method not in _QUERY_METHODS) if config.headers else ()
     own_hosts = _parse_part('"allowedHosts"', AllowedHosts.parse_entries, config.allowed_hosts)
     all_hosts = _parse_part("[tools] allowed_hosts", AllowedHosts.parse_entries, surroundings.allowed_hosts)
-    has_secret = bool(secrets) or any(name.lower() in _CREDENTIALS for name in config.headers)
-    slot = template.origin if has_secret and isinstance(template.origin, Placeholder) else None
+    slot = template.origin if isinstance(template.origin, Placeholder) else None
+    if slot is not None and not secrets and not any(name.lower() in _CREDENTIALS for name in config.headers):
+        slot = None
     if slot is not None and not own_hosts:
         raise TemplateError(
             f'"headers" hold a secret, and {{{{{slot.name}}}}} decides who gets it; name the hosts that '
@@ -109,15 +109,14 @@ def load_http(
         template=template,
         secrets=secrets,
         bound_to=None if slot is None else own_hosts,
-        allowed=own_hosts | all_hosts,
+        allowed=own_hosts | all_hosts if all_hosts else own_hosts,
         surroundings=surroundings,
         client=client,
         sleep=sleep,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpHandler:
+class HttpHandler(msgspec.Struct, frozen=True, kw_only=True):
     """Sends one request for each call. A value: two that were loaded from the same text are equal.
 
     Attributes:
@@ -132,15 +131,18 @@ class HttpHandler:
         sleep: Waits before a retry.
     """
 
-    config: HttpConfig = field(hash=False)
+    config: HttpConfig
     method: str
-    template: UrlTemplate = field(hash=False)
+    template: UrlTemplate
     secrets: tuple[str, ...]
     bound_to: AllowedHosts | None
     allowed: AllowedHosts
-    surroundings: Surroundings = field(hash=False)
+    surroundings: Surroundings
     client: GuardedClient
     sleep: Callable[[float], Awaitable[None]]
+
+    def __hash__(self) -> int:
+        return hash(self.config.url)
 
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
         """Send the request for validated arguments."""
@@ -233,20 +235,23 @@ def _check_headers(headers: Mapping[str, str], *, has_body: bool) -> tuple[str, 
     """
     seen: set[str] = set()
     for name, value in headers.items():
-        lower = name.lower()
-        is_other_type = lower == "content-type" and has_body and not _JSON_TYPE.fullmatch(value.strip())
-        problems = {
-            "is not a header name": not _TOKEN.fullmatch(name),
-            "is given twice": lower in seen,
-            "is set by toolstead itself; leave it out": lower in _OURS,
-            "has a placeholder; headers are fixed, or take ${NAME} from the environment": "{{" in value,
-            "has a ${…} that names no environment variable; write it as in ${NAME}": "${" in REFERENCE.sub("", value),
-            "holds a line break or a character beyond ASCII": not _VALUE.fullmatch(value),
-            f"is {value[:80]!r}, but the body is JSON; leave it out": is_other_type,
-        }
-        found = [problem for problem, is_there in problems.items() if is_there]
-        if found:
-            raise TemplateError(f'"headers": {name[:80]!r} {found[0]}')
+        lower, reason = name.lower(), ""
+        if not _TOKEN.fullmatch(name):
+            reason = "is not a header name"
+        elif lower in seen:
+            reason = "is given twice"
+        elif lower in _OURS:
+            reason = "is set by toolstead itself; leave it out"
+        elif "{{" in value:
+            reason = "has a placeholder; headers are fixed, or take ${NAME} from the environment"
+        elif "${" in value and "${" in REFERENCE.sub("", value):
+            reason = "has a ${…} that names no environment variable; write it as in ${NAME}"
+        elif not _VALUE.fullmatch(value):
+            reason = "holds a line break or a character beyond ASCII"
+        elif lower == "content-type" and has_body and not _JSON_TYPE.fullmatch(value.strip()):
+            reason = f"is {value[:80]!r}, but the body is JSON; leave it out"
+        if reason:
+            raise TemplateError(f'"headers": {name[:80]!r} {reason}')
         seen.add(lower)
     return tuple(dict.fromkeys(name for value in headers.values() for name in REFERENCE.findall(value)))
 

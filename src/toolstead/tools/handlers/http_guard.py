@@ -128,7 +128,7 @@ class AllowedHosts:
         Raises:
             ValueError: One is neither a host nor host:port.
         """
-        return cls(frozenset(_parse_entry(text) for text in entries))
+        return cls(frozenset(map(_parse_entry, entries)))
 
     def __bool__(self) -> bool:
         return bool(self.entries)

@@ -208,11 +208,14 @@ _parse_origin = functools.lru_cache(maxsize=512)(parse_url)  # the tools of a fi
 
 def _split_query(pieces: list[Piece]) -> tuple[list[Piece], list[Piece] | None]:
     """Path and query; the first ? of the template's own text divides them."""
-    if any(isinstance(piece, str) and "#" in piece for piece in pieces):
-        raise TemplateError("a fragment (#…) is never sent; leave it out, or write %23 for the character")
     for at, piece in enumerate(pieces):
-        if isinstance(piece, str) and "?" in piece:
+        if not isinstance(piece, str):
+            continue
+        if "#" in piece:
+            raise TemplateError("a fragment (#…) is never sent; leave it out, or write %23 for the character")
+        if "?" in piece:
             before, _, after = piece.partition("?")
+            _split_query(pieces[at + 1 :])
             path, query = [*pieces[:at], before], [after, *pieces[at + 1 :]]
             return list(filter(None, path)), list(filter(None, query))
     return pieces, None

@@ -32,7 +32,11 @@ CodePlace = tuple[Word, str]
 
 def code_places(command: Command) -> Iterator[CodePlace]:
     """Every word of a command that would choose the program, or be run by it; only placeholders matter."""
-    called_in_order = [_program_name(word.literal or "") for word in command]
+    called_in_order = [_program_name(word.literal) if word.literal else "" for word in command]
+    if _LISTED.isdisjoint(called_in_order):  # only the place of the program itself can be one
+        if command[0].literal is None:
+            yield command[0], "it would choose the program"
+        return
     programs = _find_programs(command)
     for start in programs:
         program, called, words = command[start], called_in_order[start], command[start + 1 :]

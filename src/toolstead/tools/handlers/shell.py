@@ -100,7 +100,8 @@ def load_shell(
     if surroundings.pinned is not None:
         folder = surroundings.find_folder(config.cwd)
         surroundings.pinned.check_variables(config.env, folder)
-        template = Template(surroundings.pinned.pin_script(template.script, folder, stdin), parameters)
+        pinned = surroundings.pinned.pin_script(template.script, folder, stdin)
+        template = Template(config.command, parameters, pinned)
     return ShellHandler(config, template, stdin, surroundings)
 
 
@@ -123,8 +124,7 @@ def _check_env(env: Mapping[str, str]) -> None:
             raise TemplateError(found[0], key=("env", name))
 
 
-@dataclass(frozen=True, slots=True)
-class ShellHandler:
+class ShellHandler(msgspec.Struct, frozen=True):
     """Runs one command template. Two of the same text are equal, so that an edit elsewhere in a file changes neither.
 
     Attributes:
@@ -134,10 +134,13 @@ class ShellHandler:
         surroundings: The environment, and what the user allows.
     """
 
-    config: ShellConfig = field(hash=False)
-    template: Template = field(compare=False)
+    config: ShellConfig
+    template: Template
     stdin: tuple[Piece, ...] | None
-    surroundings: Surroundings = field(hash=False)
+    surroundings: Surroundings
+
+    def __hash__(self) -> int:
+        return hash(self.config.command)
 
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
         """Run the command with validated arguments."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
 from typing import Literal, cast
 
 import msgspec
@@ -17,6 +16,7 @@ import msgspec
 from toolstead.tools.handlers.template import Piece, Placeholder, TemplateError, cut_template, slot_name
 
 Operator = Literal["|", "||", "&&", ";"]
+_LONGEST_REMEMBERED = 80
 
 _REFUSED = {
     ">": "redirection (`>`) is not supported: the output is the tool's answer",
@@ -123,7 +123,7 @@ def parse(template: str) -> Script:
     after: Literal[";", "&&", "||"] = ";"
     pipeline: list[Command] = []
     command: list[Word] = []
-    for item in list(_split_words(template)):  # what is wrong in a word is reported first
+    for item in _split_words(template):
         if isinstance(item, Word):
             command.append(item)
             continue
@@ -144,17 +144,18 @@ def parse(template: str) -> Script:
     return tuple(steps)
 
 
-def _split_words(text: str) -> Iterator[Word | Operator]:
+def _split_words(text: str) -> list[Word | Operator]:
+    found: list[Word | Operator] = []
     for raw in _ITEM.findall(text):
         if raw in (";;", "|&"):
             raise TemplateError(_REFUSED[raw])
         if raw in _OPERATORS:
-            yield cast("Operator", raw)
-        elif (word := _read_word(raw)) is not None:
-            yield word
+            found.append(cast("Operator", raw))
+        elif (word := _remembered_word(raw) if len(raw) <= _LONGEST_REMEMBERED else _read_word(raw)) is not None:
+            found.append(word)
+    return found
 
 
-@functools.lru_cache(maxsize=4_096)  # options and placeholders recur in thousands of templates
 def _read_word(raw: str) -> Word | None:
     """Parse one word; None where it has only line continuations."""
     pieces: list[Piece] = []
@@ -176,6 +177,10 @@ def _read_word(raw: str) -> Word | None:
                 pieces.append(_read_other(raw, token.start(), begun=begun))
         begun, quoted = True, quoted or kind in ("single", "double", "escaped")
     return make_word(_join_pieces(pieces), quoted=quoted) if begun else None
+
+
+_remembered_word = functools.lru_cache(maxsize=4_096)(_read_word)
+"""Options and placeholders recur in thousands of templates; a longer text hardly does, and would be kept."""
 
 
 def _in_double(inside: str) -> tuple[Piece, ...]:
