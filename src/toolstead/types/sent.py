@@ -98,7 +98,7 @@ def _to_plain(value: Any) -> Any:
     if isinstance(value, dict):
         return cast("dict[Any, Any]", value).copy()
     if isinstance(value, tuple | list):
-        return [_to_plain(one) for one in cast("Sequence[Any]", value)]
+        return [one if type(one) is str else _to_plain(one) for one in cast("Sequence[Any]", value)]
     if isinstance(value, bytes):
         return base64_text(value)
     return dict(cast("Mapping[Any, Any]", value)) if isinstance(value, Mapping) else value
