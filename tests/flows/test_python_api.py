@@ -125,7 +125,7 @@ async def test_every_mcp_server_configuration_is_a_fresh_server_with_its_own_thr
 @pytest.mark.promise("R3")
 @pytest.mark.parametrize("era", ["handshake", "modern"])
 async def test_a_real_client_of_either_era_calls_and_is_refused_like_everybody(era: Any) -> None:
-    async with memory_stead(shout) as stead, connect(stead, era=era) as client:
+    async with memory_stead(shout) as stead, connect(stead, protocol=era) as client:
         listed = (await client.list_tools()).tools
         assert [listed_tool.name for listed_tool in listed] == [*BUILTIN, "shout"]
         good = await client.call_tool("shout", {"text": "hi", "times": 2})
@@ -173,7 +173,7 @@ async def test_what_is_blocked_is_not_listed_and_cannot_be_called_through_any_do
         with pytest.raises(UnknownToolError):
             await stead.call("shout", {"text": "x"})
         for era in ("handshake", "modern"):
-            async with connect(stead, era=era) as client:
+            async with connect(stead, protocol=era) as client:
                 assert "shout" not in [entry.name for entry in (await client.list_tools()).tools]
                 with pytest.raises(Exception, match="unknown tool 'shout'"):
                     await client.call_tool("shout", {"text": "x"})

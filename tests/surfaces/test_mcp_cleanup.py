@@ -29,7 +29,7 @@ async def test_what_a_cancelled_call_awaits_in_the_end_is_finished(era: Any) -> 
             tidied.set()
         return "never"
 
-    async with memory_stead(slow) as stead, connect(stead, era=era) as client:
+    async with memory_stead(slow) as stead, connect(stead, protocol=era) as client:
         call = asyncio.create_task(client.call_tool("slow", {}))
         await asyncio.wait_for(begun.wait(), 30)
         call.cancel()

@@ -199,7 +199,7 @@ async def test_an_in_process_client_leaves_nothing_behind(era: Any) -> None:
     async with memory_stead() as stead:
         before = len(stead._parts.registry._listeners)
         for _ in range(5):
-            async with connect(stead, era=era) as client:
+            async with connect(stead, protocol=era) as client:
                 await client.list_tools()
         assert len(stead._parts.registry._listeners) == before
         assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("toolstead-mcp")]

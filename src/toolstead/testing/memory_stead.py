@@ -13,7 +13,7 @@ from toolstead.plugins.contract import Plugin, Tool
 from toolstead.tools.gates import Gate
 
 if TYPE_CHECKING:
-    from toolstead.adapters.mcp.in_process import Era, McpClient
+    from toolstead.adapters.mcp.in_process import McpClient, McpProtocol
 
 
 @asynccontextmanager
@@ -54,8 +54,8 @@ async def memory_stead(
             yield stead
 
 
-def connect(stead: Toolstead, *, era: Era = "handshake") -> AbstractAsyncContextManager[McpClient]:
+def connect(stead: Toolstead, *, protocol: McpProtocol = "handshake") -> AbstractAsyncContextManager[McpClient]:
     """Make a real MCP client of the stead; open it with `async with`."""
     from toolstead.adapters.mcp.in_process import in_process_client
 
-    return in_process_client(stead.registry.to_mcp_server_config()["instance"], era)
+    return in_process_client(stead.registry.to_mcp_server_config()["instance"], protocol)

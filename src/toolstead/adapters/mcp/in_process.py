@@ -8,15 +8,15 @@ from mcp.client.client import Client
 
 from toolstead.adapters.mcp.server import ToolsteadServer
 
-Era = Literal["handshake", "modern"]
+McpProtocol = Literal["handshake", "modern"]
 McpClient = Client
 
 
-def in_process_client(server: ToolsteadServer, era: Era) -> McpClient:
+def in_process_client(server: ToolsteadServer, protocol: McpProtocol) -> McpClient:
     """The SDK's client; open it with `async with`.
 
     Args:
         server: A new server.
-        era: The protocol version: `handshake` uses JSON-RPC over memory streams; `modern` is stateless.
+        protocol: The protocol version: `handshake` uses JSON-RPC over memory streams; `modern` is stateless.
     """
-    return Client(server, mode="legacy" if era == "handshake" else "auto")
+    return Client(server, mode="legacy" if protocol == "handshake" else "auto")

@@ -41,14 +41,14 @@ async def shout(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> st
 
 async def test_a_tool_that_can_do_without_an_answer_keeps_its_own() -> None:
     for handler, text in ((ask_or_guess, "somebody"), (ask_or_complain, "say who you are in `name`")):
-        async with memory_stead(interactive(handler)) as stead, connect(stead, era="modern") as client:
+        async with memory_stead(interactive(handler)) as stead, connect(stead, protocol="modern") as client:
             part = (await client.call_tool("ask")).content[0]
             assert isinstance(part, mcp_types.TextContent)
             assert part.text == text
 
 
 async def test_a_tool_that_cannot_is_the_protocols_own_error() -> None:
-    async with memory_stead(interactive(ask)) as stead, connect(stead, era="modern") as client:
+    async with memory_stead(interactive(ask)) as stead, connect(stead, protocol="modern") as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool("ask")
         assert caught.value.code == mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY
@@ -56,7 +56,7 @@ async def test_a_tool_that_cannot_is_the_protocols_own_error() -> None:
 
 @pytest.mark.parametrize("era", ["handshake", "modern"])
 async def test_a_level_that_does_not_exist_is_the_tools_mistake(era: Any, caplog: pytest.LogCaptureFixture) -> None:
-    async with memory_stead(interactive(shout)) as stead, connect(stead, era=era) as client:
+    async with memory_stead(interactive(shout)) as stead, connect(stead, protocol=era) as client:
         assert (await client.call_tool("ask")).is_error
     assert "unknown log level 'loud'; use one of debug, info," in caplog.text
 

@@ -36,7 +36,7 @@ TOOLS = [
 
 @ERAS
 async def test_what_is_no_object_is_structured_in_the_modern_era_only_and_text_in_both(era: Any) -> None:
-    async with memory_stead(*TOOLS) as stead, connect(stead, era=era) as client:
+    async with memory_stead(*TOOLS) as stead, connect(stead, protocol=era) as client:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert listed["numbers"].output_schema == (NUMBERS if era == "modern" else None)
         answer = await client.call_tool("numbers")
@@ -46,7 +46,7 @@ async def test_what_is_no_object_is_structured_in_the_modern_era_only_and_text_i
 
 @ERAS
 async def test_hints_titles_and_links_arrive(era: Any) -> None:
-    async with memory_stead(*TOOLS) as stead, connect(stead, era=era) as client:
+    async with memory_stead(*TOOLS) as stead, connect(stead, protocol=era) as client:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
         hints = listed["who"].annotations
         assert hints is not None
@@ -65,7 +65,7 @@ async def test_hints_titles_and_links_arrive(era: Any) -> None:
 @ERAS
 @pytest.mark.parametrize(("given", "kept"), [("toolu_1", True), ("", False), ("x" * 129, False), (7, False)])
 async def test_the_models_own_id_of_a_call_is_kept(era: Any, given: Any, kept: bool) -> None:
-    async with memory_stead(*TOOLS) as stead, connect(stead, era=era) as client:
+    async with memory_stead(*TOOLS) as stead, connect(stead, protocol=era) as client:
         part = (await client.call_tool("who", meta={"claudecode/toolUseId": given})).content[0]
         assert isinstance(part, mcp_types.TextContent)
         assert (part.text == given) is kept
