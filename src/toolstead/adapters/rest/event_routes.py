@@ -60,7 +60,7 @@ class EventRoutes:
         "Follow all events",
         "A stream (server-sent events) of what happens, from now on; with `after` or `Last-Event-ID`, from that event "
         "on. Ids are opaque, in the order of what was stored, and stay valid over restarts. Calls outside a run that "
-        "go well are sent only to those who listen: they have no id. A client that takes nothing for half a minute is cut "
+        "go well are sent only to readers: they have no id. A client that takes nothing for half a minute is cut "
         "off, and may come back with the last id it saw.",
         parameters=[_THREAD, _RUN, _TASK, _TYPE, *_AFTER],
         responses={**_STREAM, **answers_with(BAD_QUERY, STORAGE)},
