@@ -50,7 +50,7 @@ class TestTurns:
         store = await place.open()
         older, newer = await accepted(store), await accepted(store)
         running = update(tables.runs).where(tables.runs.c.id == newer.id).values(status="running")
-        await cast("Any", store).run(lambda connection: connection.execute(running).rowcount)
+        await cast("Any", store).write_with(lambda connection: connection.execute(running).rowcount)
         assert await store.begin_run(older, 1.0) == held(newer)
 
     async def test_an_end_is_not_taken_for_a_line(self, store: Store) -> None:

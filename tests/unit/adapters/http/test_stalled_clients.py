@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.waiting import PATIENCE
 from toolstead.adapters.http.protocol import BoundedProtocol, CoalescingTransport
+
+SECONDS = 30.0
+"""How long a client may take nothing."""
 
 
 class Pipe(asyncio.Transport):
@@ -46,13 +48,13 @@ async def write(protocol: BoundedProtocol, size: int) -> None:
 
 async def test_a_client_that_takes_nothing_for_so_long_is_cut_off() -> None:
     protocol, pipe = await connected()
-    protocol.break_off_if_stalled(100.0, PATIENCE)
+    protocol.break_off_if_stalled(100.0, SECONDS)
     await write(protocol, 1_000)
     for now in (101.0, 115.0, 129.9):
-        protocol.break_off_if_stalled(now, PATIENCE)
+        protocol.break_off_if_stalled(now, SECONDS)
         assert not pipe.aborted
     await write(protocol, 1_000)  # more for it is no progress of its own
-    protocol.break_off_if_stalled(130.0, PATIENCE)
+    protocol.break_off_if_stalled(130.0, SECONDS)
     assert pipe.aborted
 
 
@@ -61,7 +63,7 @@ async def test_a_slow_client_that_takes_a_little_is_not_even_while_more_is_writt
     for now in range(0, 300, 20):
         await write(protocol, 1_000)
         pipe.waiting -= 10
-        protocol.break_off_if_stalled(float(now), PATIENCE)
+        protocol.break_off_if_stalled(float(now), SECONDS)
     assert not pipe.aborted
     assert pipe.waiting > 10_000
 
@@ -71,7 +73,7 @@ async def test_a_client_that_has_everything_may_wait_for_ever() -> None:
     await write(protocol, 1_000)
     pipe.waiting = 0
     for now in (0.0, 1_000.0, 2_000.0):
-        protocol.break_off_if_stalled(now, PATIENCE)
+        protocol.break_off_if_stalled(now, SECONDS)
     await write(protocol, 1_000)
-    protocol.break_off_if_stalled(2_001.0, PATIENCE)
+    protocol.break_off_if_stalled(2_001.0, SECONDS)
     assert not pipe.aborted
