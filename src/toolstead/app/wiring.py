@@ -43,6 +43,7 @@ from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.generation import Visibility
 from toolstead.tools.registry import Registry, Swap
 from toolstead.tools.sources import FixedSource
+from toolstead.tools.validation import fill_defaults
 
 if TYPE_CHECKING:
     from toolstead.invoker.runtime import Runtime
@@ -156,6 +157,7 @@ class Wiring:
                 self.plugins.close,
                 self.conversations.close,
                 self.kept.wait_until_written,
+                self.dispatcher.validator.aclose,
             ):
                 stack.push_async_callback(end)
             await self.registry.reload()
@@ -260,13 +262,13 @@ class Wiring:
         """Replace the gates and observers of calls after the running plugins changed."""
         self.dispatcher.set_hooks(self.hooks.list_gates(), self.hooks.list_observers())
 
-    def _find_problems(self, name: str, input: Mapping[str, Any]) -> list[str]:
+    async def _find_problems(self, name: str, input: Mapping[str, Any]) -> list[str]:
         """Why arguments that a person wrote do not fit; defaults are filled in later, as for any call."""
         registered = self.registry.current.tools.get(name)
         if registered is None:
             return []
-        defaults = registered.input.defaults
-        return registered.input.describe_problems(input if defaults is None else defaults.fill_object(input))
+        schema = registered.input
+        return await self.dispatcher.validator.find_problems(schema, fill_defaults(schema, input))
 
     def _publish_swap(self, swap: Swap) -> None:
         self.events.emit(

@@ -52,7 +52,7 @@ class Approvals:
         *,
         open_store: Callable[[], Awaitable[Store]],
         log: EventLog,
-        problems_of: Callable[[str, Mapping[str, Any]], list[str]] = lambda _tool, _input: [],
+        problems_of: Callable[[str, Mapping[str, Any]], Awaitable[list[str]]] | None = None,
     ) -> None:
         """Create it; nothing is opened before the first question.
 
@@ -122,7 +122,7 @@ class Approvals:
             raise _refuse_late(approval)
         edited = None if input is None else _copy_json(input)
         if edited is not None:
-            if problems := self._problems_of(approval.tool, edited):
+            if self._problems_of and (problems := await self._problems_of(approval.tool, edited)):
                 raise InvalidApprovalError("input", *problems)
             # As text `1` and `true` differ, though Python finds them equal.
             if msgspec.json.encode(edited, order="sorted") == msgspec.json.encode(approval.input, order="sorted"):

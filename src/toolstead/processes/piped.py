@@ -32,7 +32,7 @@ class PipedProcess(ProcessOwner):
         argv: Sequence[str],
         *,
         cwd: Path,
-        env: Mapping[str, str],
+        env: Mapping[str, str] | None,
         longest_line: int,
         mark: str = "",
         pass_fds: Sequence[int] = (),
@@ -42,7 +42,7 @@ class PipedProcess(ProcessOwner):
         Args:
             argv: The program and its arguments.
             cwd: The folder it runs in.
-            env: Its whole environment, to which the mark is added.
+            env: Its whole environment, to which the mark is added; None means our own, without a mark.
             longest_line: Bytes of a line that can be read; about twice as many are buffered.
             mark: A new one unless given.
             pass_fds: Further descriptors that it inherits.

@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from toolstead.errors import SchemaError
 from toolstead.schema.defaults import SchemaDefaults, find_defaults
@@ -23,6 +26,15 @@ MAX_DEPTH = 64
 MAX_SIZE = 512 * 1024
 """Characters of keys and strings, plus one for each other value."""
 
+MOST_BACKTRACKING = 100_000
+"""Steps that a pattern with look-around or back-references may go back in one text; beyond them it does not match."""
+_LARGE, _TINY = 65_536, 256
+_COSTLY_KEYWORDS = (
+    *(b'"anyOf"', b'"oneOf"', b'"allOf"', b'"not"', b'"if"', b'"contains"', b'"uniqueItems"', b'"propertyNames"'),
+    *(b'"patternProperties"', b'"dependencies"', b'"dependentSchemas"', b'"unevaluatedItems"'),
+    *(b'"unevaluatedProperties"', b'Ref"', b'"$ref"'),
+)
+"""Keywords that may look at a part of a value more than once."""
 _PARAMETER_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 
 Documents = Mapping[str, Any]
@@ -39,50 +51,78 @@ class CompiledSchema:
         flat_defaults: Of these, what a call merges into its arguments directly, for speed.
         deeper_defaults: The defaults again where some are not flat, else None.
         warnings: What its author should know, such as a default that does not fit.
+        inline_size: How many bytes a value may have to be validated on the event loop; None for any size, because
+            the time grows with the size alone. What is larger is validated in a process of its own.
+        has_references: Whether it refers to other schemas, perhaps to itself: then explaining what is wrong may take
+            time that doubles with every level of the value.
+        documents: Other documents that its references name.
     """
 
     __slots__ = (
-        "_source",
         "_validator",
         "deeper_defaults",
         "defaults",
         "document",
+        "documents",
         "flat_defaults",
+        "has_references",
+        "inline_size",
         "is_valid",
+        "source",
         "warnings",
     )
 
     def __init__(
-        self, document: Any, validator: Any, defaults: SchemaDefaults | None, warnings: tuple[str, ...]
+        self,
+        document: Any,
+        validator: _Validator | None,
+        defaults: SchemaDefaults | None = None,
+        warnings: tuple[str, ...] = (),
+        documents: Documents | None = None,
     ) -> None:
         """Put its parts together; `validator` is None for a document that surely compiles, when it is needed."""
         self.document = document
+        self.documents = documents or {}
         self.defaults = defaults
         self.flat_defaults: Mapping[str, Any] = defaults.flat if defaults is not None else {}
         self.deeper_defaults = defaults if defaults is not None and defaults.has_deeper else None
         self.warnings = warnings
-        self._source = document  # what is shown later may have a `type` that is not compiled
-        self._validator = validator
-        # Not a property, and no `__getattr__`: either would double the cost of every look at a schema.
-        self.is_valid: Callable[[Any], bool] = self._compile_and_check if validator is None else validator.is_valid
+        self.source = document  # what is shown later may have a `type` that is not compiled
+        self._validator: Any = None
+        # Not properties, and no `__getattr__`: either would double the cost of every look at a schema.
+        self.is_valid: Callable[[Any], bool] = self._compile_and_check
+        self.inline_size: int | None = 0
+        self.has_references = True
+        if validator is not None:
+            self._take_validator(validator)
 
     def find_problems(self, value: Any) -> list[SchemaFinding]:
         """Why a value does not fit, each problem with its path; empty when it does."""
         return [] if self.is_valid(value) else find_problems(self._validator, self.document, value)
 
-    def describe_problems(self, value: Any) -> list[str]:
-        """Why a value does not fit: a few short lines, each with its JSON pointer."""
+    def ensure_compiled(self) -> None:
+        """Compile it, unless that is done; then `inline_size` is known."""
         if self._validator is None:
-            self._compile_now()
-        return explain_problems(self._validator, self.document, value)
+            self._take_validator(_validator_for(self.source))
+
+    def describe_problems(self, value: Any, *, first_only: bool = False) -> list[str]:
+        """Why a value does not fit: a few short lines, each with its JSON pointer; for a large value one is enough."""
+        self.ensure_compiled()
+        return explain_problems(self._validator, self.document, value, first_only=first_only)
 
     def _compile_and_check(self, value: Any) -> bool:
-        self._compile_now()
+        self.ensure_compiled()
         return self.is_valid(value)
 
-    def _compile_now(self) -> None:
-        self._validator = _validator_for(self._source)
+    def _take_validator(self, validator: _Validator) -> None:
+        self._validator, is_linear = validator
         self.is_valid = self._validator.is_valid
+        text = msgspec.json.encode(self.source)
+        self.has_references = b'Ref"' in text or b'"$ref"' in text
+        if not is_linear:
+            self.inline_size = _TINY
+        else:
+            self.inline_size = _LARGE if any(keyword in text for keyword in _COSTLY_KEYWORDS) else None
 
 
 def compile_schema(
@@ -113,9 +153,9 @@ def compile_schema(
     waits = plain or (not owned and is_obviously_plain(document))
     validator = None if waits else _validator_or_reason(document, documents or {}, tool=tool, field=field)
     if not isinstance(document, dict):
-        return CompiledSchema(document, validator, None, ())
+        return CompiledSchema(document, validator)
     defaults, warnings = find_defaults(cast("dict[str, Any]", document), documents or {})
-    return CompiledSchema(document, validator, defaults, warnings)
+    return CompiledSchema(document, validator, defaults, warnings, documents)
 
 
 def compile_input_schema(
@@ -233,7 +273,11 @@ def _private_copy(value: Any, *, tool: str, field: str) -> Any:
     return copy_node(value, 0, field)
 
 
-def _validator_or_reason(document: Any, documents: Documents, *, tool: str, field: str) -> Any:
+_Validator = tuple[Any, bool]
+"""A compiled validator, and whether all its patterns are matched in linear time."""
+
+
+def _validator_or_reason(document: Any, documents: Documents, *, tool: str, field: str) -> _Validator:
     import jsonschema_rs
 
     try:
@@ -249,10 +293,17 @@ def _validator_or_reason(document: Any, documents: Documents, *, tool: str, fiel
         raise SchemaError(tool=tool, field=field, reason=escape_unseen(str(error).split("\n", 1)[0])) from None
 
 
-def _validator_for(document: Any, registry: jsonschema_rs.Registry | None = None) -> Any:
+def _validator_for(document: Any, registry: jsonschema_rs.Registry | None = None) -> _Validator:
     import jsonschema_rs  # when a schema is first compiled: a start that only lists tools does without
 
-    return jsonschema_rs.validator_for(document, offline=True, validate_formats=False, registry=registry)
+    compile_with = partial(
+        jsonschema_rs.validator_for, document, offline=True, validate_formats=False, registry=registry
+    )
+    try:
+        return compile_with(pattern_options=jsonschema_rs.RegexOptions()), True
+    except jsonschema_rs.ValidationError:  # a pattern with look-around or back-references, or no schema at all
+        limit = jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_BACKTRACKING)
+        return compile_with(pattern_options=limit), False
 
 
 def _error_reason(error: jsonschema_rs.ValidationError) -> str:

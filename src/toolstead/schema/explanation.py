@@ -27,15 +27,18 @@ _LIMITS = {
 }
 
 
-def explain_problems(validator: Any, document: Any, value: Any) -> list[str]:
+def explain_problems(validator: Any, document: Any, value: Any, *, first_only: bool = False) -> list[str]:
     """The first problems of a value, and how many more there are.
 
     Args:
         validator: The compiled validator.
         document: The schema it was compiled from, to name what would be allowed.
         value: The value that does not fit.
+        first_only: Look for one problem; the validator always makes a list of all, at 10 µs each.
     """
     try:
+        if first_only:
+            return _first_problem(validator, document, value)
         errors: list[Any] = list(islice(validator.iter_errors(value), MOST_LINES + 20))
     except ValueError as error:  # not JSON at all, such as a key that is no string
         return [f"(arguments): {str(error)[:LONGEST_LINE]}"]
@@ -44,6 +47,16 @@ def explain_problems(validator: Any, document: Any, value: Any) -> list[str]:
         more = len(errors) - MOST_LINES
         lines.append(f"… and {'at least ' if more >= 20 else ''}{more} more")
     return lines
+
+
+def _first_problem(validator: Any, document: Any, value: Any) -> list[str]:
+    import jsonschema_rs
+
+    try:
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return [_render_line(error, document), "… and perhaps more"]
+    return []
 
 
 class SchemaFinding(NamedTuple):
@@ -113,6 +126,10 @@ def _render_line(error: Any, document: Any) -> str:
 
 def _error_reason(error: Any, document: Any) -> str:
     kind, value = error.kind, error.instance
+    if type(kind).__name__ in ("BacktrackLimitExceeded", "RegexEngineFailure"):
+        return (
+            f"too much work to find out whether it matches the pattern; give a shorter text than {preview_value(value)}"
+        )
     match kind.name:
         case "type":
             return f"expected {' or '.join(kind.types)}, got {preview_value(value)}"

@@ -26,10 +26,11 @@ from toolstead.errors import RefusedError, ToolError, UnknownToolError
 from toolstead.plugins.tool_meta import Client, Progress, ToolMeta
 from toolstead.schema.compiled import CompiledSchema
 from toolstead.tools.definition import RegisteredTool
-from toolstead.tools.gates import Approve, Gate, Gates, Observer, validate_arguments
+from toolstead.tools.gates import Approve, Gate, Gates, Observer
 from toolstead.tools.generation import ToolView
 from toolstead.tools.output import BadResultError, cap_result, convert_answer
 from toolstead.tools.registry import Registry
+from toolstead.tools.validation import BoundedValidator, take_arguments
 from toolstead.types.call import ANONYMOUS, Caller
 from toolstead.types.content import Text
 from toolstead.types.result import Failure, ToolResult
@@ -60,7 +61,11 @@ Keep = Callable[[ToolResult], "str | None"]
 
 
 class Dispatcher:
-    """Calls tools. One for each stead; safe for any number of calls at once."""
+    """Calls tools. One for each stead; safe for any number of calls at once.
+
+    Attributes:
+        validator: Validates what takes longer; to be closed in the end.
+    """
 
     def __init__(
         self,
@@ -80,6 +85,7 @@ class Dispatcher:
         self.set_limits(timeout=timeout, max_output=max_output)
         self._own_gates = tuple(gates)
         self._approve = approve
+        self.validator = BoundedValidator()
         self.set_hooks()
         self._keep = keep
         self._prefix = secrets.token_hex(4)
@@ -97,7 +103,8 @@ class Dispatcher:
         A gate's `name`, where it has one, appears with its decision.
         """
         everyone = (*self._own_gates, *gates)
-        self._gates = Gates(everyone, tuple(observers), self._approve) if everyone or observers else None
+        has_hooks = everyone or observers
+        self._gates = Gates(everyone, tuple(observers), self._approve, self.validator) if has_hooks else None
 
     async def call(  # noqa: PLR0912 - the one path every call takes, in one frame because a frame costs
         self,
@@ -133,7 +140,9 @@ class Dispatcher:
         if is_wanted:
             events.emit("tool_use", _event_details(caller, callId=meta.call_id, name=name, input=input or {}), caller)
         try:
-            arguments = validate_arguments(registered, input)
+            arguments = take_arguments(registered.input, input)
+            if arguments is None:
+                arguments = await self.validator.validate_arguments(registered, input)
             if gates is not None and isinstance(arguments, dict):
                 arguments = await gates.ask_gates(name, arguments, caller, meta.call_id, registered)
                 shown = gates.copy_for_observers(arguments, input)
@@ -147,7 +156,7 @@ class Dispatcher:
                 if type(answer) is str and len(answer) <= self._short and registered.answers_text:
                     result = ToolResult(content=(Text(answer),))
                 else:
-                    result = self._finish_result(registered, answer)
+                    result = await self._finish_result(registered, answer)
         except (Exception, asyncio.CancelledError) as error:  # whatever a handler raises is explained and logged
             if isinstance(error, asyncio.CancelledError) and _caller_gave_up():
                 how = f", {_ABANDONED}" if isinstance(error.__cause__, IgnoredCancellationError) else ""
@@ -191,7 +200,7 @@ class Dispatcher:
         if self._gates is not None and self._gates.observers:
             await self._gates.notify_observers(name, input, caller, call_id, result)
 
-    def _finish_result(self, registered: RegisteredTool, answer: Any) -> ToolResult:
+    async def _finish_result(self, registered: RegisteredTool, answer: Any) -> ToolResult:
         """Turn a handler's answer into a bounded result that fits the output schema."""
         limit = registered.tool.max_output or self._max_output
         name = registered.tool.name
@@ -200,7 +209,7 @@ class Dispatcher:
         except BadResultError as error:
             return ToolResult.error(f"{name} returned {error}", Failure.INVALID_OUTPUT)
         if registered.output is not None and not result.is_error:
-            problems = _output_problems(registered.output, result)
+            problems = await self._output_problems(registered.output, result)
             if problems:
                 return ToolResult.error(
                     f"{name} answered with something its output schema does not allow: {'; '.join(problems)}",
@@ -218,6 +227,12 @@ class Dispatcher:
                 note = Text(f"[toolstead: the whole answer is kept as {handle}]")
                 capped.content, capped.handle = (*capped.content, note), handle
         return capped
+
+    async def _output_problems(self, schema: CompiledSchema, result: ToolResult) -> list[str]:
+        """Why a structured answer does not fit the output schema."""
+        if result.structured is None:
+            return ["it has no structured answer"]
+        return await self.validator.find_problems(schema, result.structured)
 
     def _unknown_tool(self, view: ToolView, name: str, caller: Caller) -> UnknownToolError:
         error = view.unknown_tool(name)
@@ -289,13 +304,3 @@ def _explain_failure(registered: RegisteredTool, call_id: str, error: BaseExcept
             origin = registered.info.provenance.origin
             logger.error("crash %s: tool %r (%s)", call_id, name, origin, exc_info=error)
             return ToolResult.error(f"{name} crashed (id {call_id}); the log has the details", Failure.CRASH)
-
-
-def _output_problems(schema: CompiledSchema, result: ToolResult) -> list[str]:
-    """Why a structured answer does not fit the output schema."""
-    if result.structured is None:
-        return ["it has no structured answer"]
-    try:
-        return [] if schema.is_valid(result.structured) else schema.describe_problems(result.structured)
-    except ValueError as error:
-        return [str(error)[:200]]

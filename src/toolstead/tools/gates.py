@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from toolstead.tools.definition import RegisteredTool
+from toolstead.tools.validation import BoundedValidator
 from toolstead.types.call import Allow, Ask, Caller, Decision, Deny, Rewrite, ToolCall
 from toolstead.types.content import Text
 from toolstead.types.result import Failure, ToolResult
@@ -38,6 +39,7 @@ class Gates:
     gates: Sequence[Gate]
     observers: Sequence[Observer]
     approve: Approve | None
+    validator: BoundedValidator
 
     async def ask_gates(
         self, name: str, arguments: dict[str, Any], caller: Caller, call_id: str, registered: RegisteredTool | None
@@ -66,7 +68,7 @@ class Gates:
                 case Deny(reason=reason):
                     return ToolResult.error(f"{name} was refused: {reason}", Failure.REFUSED)
                 case Rewrite(input=Mapping() as rewritten):
-                    again = _validated_copy(name, registered, rewritten)
+                    again = await self._validate_copy(name, registered, rewritten)
                     if isinstance(again, ToolResult):
                         logger.error("%s rewrote the arguments of %r to invalid ones", who, name)
                         return again
@@ -113,6 +115,16 @@ class Gates:
                 return
             await observer(call, shown)
 
+    async def _validate_copy(
+        self, name: str, registered: RegisteredTool | None, given: Mapping[str, Any]
+    ) -> dict[str, Any] | ToolResult:
+        """A validated private copy of the arguments, or the error result."""
+        try:
+            copied = copy_json(given)
+        except RecursionError:
+            return ToolResult.error(f"Invalid arguments for {name}: nested too deeply", Failure.REFUSED)
+        return copied if registered is None else await self.validator.validate_arguments(registered, copied)
+
     async def _ask_person(self, call: ToolCall, ask: Ask, who: str) -> Allow | Deny | Rewrite:
         if self.approve is None:
             return Deny(f"{who} requires an approval ({ask.reason}), and no person can be asked here")
@@ -141,7 +153,7 @@ def copy_json(value: Any, levels: int = MAX_COPIED_LEVELS) -> Any:
         table = cast("Mapping[str, Any]", value)
         return {key: item if type(item) in _PLAIN else copy_json(item, levels) for key, item in table.items()}
     if isinstance(value, list):
-        return [copy_json(item, levels) for item in cast("list[Any]", value)]
+        return [item if type(item) in _PLAIN else copy_json(item, levels) for item in cast("list[Any]", value)]
     return value
 
 
@@ -150,40 +162,6 @@ def _as_text(arguments: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode(arguments, order="sorted")
 
 
-def _validated_copy(
-    name: str, registered: RegisteredTool | None, given: Mapping[str, Any]
-) -> dict[str, Any] | ToolResult:
-    """A validated private copy of the arguments, or the error result."""
-    try:
-        return copy_json(given) if registered is None else validate_arguments(registered, copy_json(given))
-    except RecursionError:
-        return ToolResult.error(f"Invalid arguments for {name}: nested too deeply", Failure.REFUSED)
-
-
 def _copied_result(result: ToolResult) -> ToolResult:
     content = tuple(Text(part.text) if isinstance(part, Text) else part for part in result.content)
     return msgspec.structs.replace(result, content=content, structured=copy_json(result.structured))
-
-
-def validate_arguments(registered: RegisteredTool, given: Mapping[str, Any] | None) -> dict[str, Any] | ToolResult:
-    """The arguments with defaults filled in, or why they do not fit."""
-    schema = registered.input
-    try:
-        arguments = {**schema.flat_defaults, **({} if given is None else given)}
-        if schema.deeper_defaults is not None:
-            schema.deeper_defaults.fill_deeper(arguments)
-        return arguments if schema.is_valid(arguments) else invalid_arguments(registered, arguments)
-    except (TypeError, ValueError, RecursionError) as error:  # not an object of JSON values at all
-        return invalid_arguments(registered, given, str(error))
-
-
-def invalid_arguments(registered: RegisteredTool, arguments: Any, why: str = "") -> ToolResult:
-    """The result for invalid arguments: each problem with its pointer, for the model to correct."""
-    if isinstance(arguments, Mapping):
-        lines = registered.input.describe_problems(arguments)
-        if why and not lines:
-            lines = [f"(arguments): {why[:200]}"]
-    else:
-        lines = [f"(arguments): expected object, got {type(arguments).__name__}"]
-    name = registered.tool.name
-    return ToolResult.error(f"Invalid arguments for {name}:\n" + "\n".join(lines), Failure.INVALID_ARGUMENTS)

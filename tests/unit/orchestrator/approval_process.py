@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -52,7 +52,7 @@ class Flaky:
 class Process:
     """What one process has: its store, its log, its approvals."""
 
-    def __init__(self, store: Store, problems_of: Callable[..., list[str]] | None = None) -> None:
+    def __init__(self, store: Store, problems_of: Callable[..., Awaitable[list[str]]] | None = None) -> None:
         self.store = Flaky(store)
         self.log = EventLog()
         self.log.attach_store(cast("Store", self.store))

@@ -122,7 +122,7 @@ async def test_arguments_that_are_sent_back_as_they_were_change_nothing(here: Pr
 
 
 async def test_arguments_that_do_not_fit_the_tool_decide_nothing(tmp_path: Path) -> None:
-    def problems_of(tool: str, input: Any) -> list[str]:
+    async def problems_of(tool: str, input: Any) -> list[str]:
         return [f"{tool} wants text", "and more"] if input["to"] == 5 else []
 
     async with on(tmp_path, problems_of=problems_of) as here:

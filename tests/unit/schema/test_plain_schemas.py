@@ -113,7 +113,7 @@ def test_a_plain_schema_of_a_file_is_compiled_when_it_is_first_used(monkeypatch:
 
     def counting(document: Any, registry: Any = None) -> Any:
         seen.append(document)
-        return validator_of(document)
+        return validator_of(document), True
 
     monkeypatch.setattr(compiled, "_validator_for", counting)
     schema = compile_input_schema(dict(COMMON), tool="t", owned=True, plain=True)
