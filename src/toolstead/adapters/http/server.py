@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import socket
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from typing import cast
 
 import uvicorn
@@ -24,6 +23,7 @@ from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.port import format_address, open_sockets
 from toolstead.adapters.http.protocol import BoundedProtocol
 from toolstead.adapters.http.stopping import Stopping
+from toolstead.concurrency.termination import take_signals
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ async def serve(
     """
     async with open_sockets(options) as sockets, lifespan or nullcontext():
         server = EmbeddedServer(app, sockets, stopping=app.stopping, stop=stop, grace=grace)
-        with nullcontext() if stop is not None else server.take_signals():
+        with nullcontext() if stop is not None else take_signals(server.take_signal):
             await server.run_until_stopped(lambda: on_ready(format_address(options, sockets[0])))
 
 
@@ -203,21 +203,8 @@ class EmbeddedServer(uvicorn.Server):
             await asyncio.sleep(_LOOK)
         return True
 
-    @contextmanager
-    def take_signals(self) -> Generator[None]:
-        """Let SIGTERM and SIGINT end the server; restore the previous handlers afterwards."""
-        loop = asyncio.get_running_loop()
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        for number in before:
-            loop.add_signal_handler(number, self._take_signal)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                loop.remove_signal_handler(number)
-                signal.signal(number, handler)
-
-    def _take_signal(self) -> None:
+    def take_signal(self) -> None:
+        """Stop; a second one skips the grace period."""
         if self._stop.is_set():
             self._hurry.set()
         self._stop.set()

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from toolstead.concurrency.owned_tasks import cancel_tasks
 from toolstead.concurrency.suspended_coroutine import keep_forever
+from toolstead.concurrency.termination import set_watch, take_signals
 
 if TYPE_CHECKING:
     from toolstead.app.layers import LoadedSettings
@@ -138,12 +139,13 @@ async def _until_terminated(main: Coroutine[Any, Any, _T]) -> _T:
         signals.append(signal.SIGTERM)
         this.cancel()
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end_work)
     try:
-        return await main
+        with take_signals(end_work, (signal.SIGTERM,)):
+            return await main
     except asyncio.CancelledError:
         if not signals:
             raise
+        set_watch()
         raise SystemExit(128 + signal.SIGTERM) from None
 
 

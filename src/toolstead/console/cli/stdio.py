@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from toolstead.concurrency.termination import take_signals
 from toolstead.console.cli.invocation import CommandContext, collect_seldom
 
 
@@ -56,9 +56,6 @@ async def _serve(invocation: CommandContext, *, fast_path: bool) -> int:
     async with invocation.make_stead(watch=True, ask=False) as stead:
         collect_seldom()
         serving = asyncio.ensure_future(stead.serve_stdio(fast_path=fast_path))
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, serving.cancel)
-        with suppress(asyncio.CancelledError):
+        with take_signals(serving.cancel), suppress(asyncio.CancelledError):
             await serving
     return 0
