@@ -196,8 +196,9 @@ def test_a_folder_that_was_replaced_is_the_new_one_and_another_file_system_is_le
     (base / "here").write_bytes(b"new")
     assert read_soon(folder, "here") == b"new"
     alias.unlink()
-    alias.symlink_to("/proc")
-    assert folder.read_at_once("version", MOST) is None
+    alias.symlink_to("/dev")
+    assert Path("/dev/null").is_char_device()  # it is in the cache now, and would be refused
+    assert folder.read_at_once("null", MOST) is None
     alias.unlink()
     alias.symlink_to(base)
     folder.survey()
@@ -231,7 +232,7 @@ def again_and_again(change: Callable[[], None]) -> Iterator[None]:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("kind", ["link", "relative link", "folder", "pipe", "private"])
+@pytest.mark.parametrize("kind", ["link", "relative link", "pipe", "private"])
 def test_what_is_swapped_in_while_it_is_read_is_never_shown(kind: str, base: Path, tmp_path: Path) -> None:
     place, aside, other = base / "place", base / "aside", base / "other"
     place.mkdir()
@@ -239,21 +240,15 @@ def test_what_is_swapped_in_while_it_is_read_is_never_shown(kind: str, base: Pat
     if kind == "pipe":
         other.mkdir()
         os.mkfifo(other / "secret")
-    elif kind == "private":
-        (base / "kept/secret").write_bytes(SECRET)
-        other.symlink_to("kept")
-    elif kind == "folder":
-        (tmp_path / "base-evil").rename(other)  # outside again after each turn
     else:
-        other.symlink_to("../base-evil" if kind == "relative link" else tmp_path / "base-evil")
-    outside = tmp_path / "outside"
+        (base / "kept/secret").write_bytes(SECRET)
+        targets = {"link": tmp_path / "base-evil", "relative link": "../base-evil", "private": "kept"}
+        other.symlink_to(targets[kind])
 
     def swap() -> None:
         place.rename(aside)
         other.rename(place)
-        place.rename(outside if kind == "folder" else other)
-        if kind == "folder":
-            outside.rename(other)
+        place.rename(other)
         aside.rename(place)
 
     folder, seen = quick(base), set[bytes | str | None]()
@@ -261,8 +256,8 @@ def test_what_is_swapped_in_while_it_is_read_is_never_shown(kind: str, base: Pat
         for _ in range(3_000):
             seen.add(outcome(lambda: folder.read_at_once("place/secret", MOST)))
     assert b"harmless" in seen
-    if kind != "folder":  # a folder that is moved inside shows what it has
-        assert SECRET not in seen
+    assert SECRET not in seen
+    assert len(seen) > 1, "the swaps never hit"
 
 
 def test_a_file_that_grows_and_shrinks_is_read_as_it_was_at_some_moment(base: Path) -> None:
@@ -295,7 +290,7 @@ def test_with_few_descriptors_left_nothing_private_is_read_and_none_is_kept(path
     os.close(probe)
     outcomes: list[bytes | str | None] = []
     try:
-        for spare in range(4):
+        for spare in range(16):
             resource.setrlimit(resource.RLIMIT_NOFILE, (probe + spare, limits[1]))
             outcomes += [outcome(lambda: folder.read_at_once(path, MOST)), outcome(lambda: read_in_worker(base, path))]
     finally:
