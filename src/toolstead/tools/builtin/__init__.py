@@ -10,6 +10,7 @@ from toolstead.plugins.contract import PluginContext
 from toolstead.tools.builtin.file_reader import file_reader_tool
 from toolstead.tools.builtin.git_diff_summary import git_diff_summary_tool
 from toolstead.tools.builtin.git_status import git_status_tool
+from toolstead.tools.builtin.repository_memory import RepositoryMemory
 from toolstead.tools.builtin.workspace_info import workspace_info_tool
 from toolstead.tools.sources import Offer
 from toolstead.types.tool import Provenance
@@ -24,10 +25,11 @@ def builtin_offers(root: Path, environ: Mapping[str, str], private: Path | None 
         private: The folder of what we keep ourselves, tokens among it; no tool reads it, wherever it lies.
     """
     context = PluginContext(name="builtin", logger=logging.getLogger("toolstead.builtin"))
+    repositories = RepositoryMemory(root, environ)
     tools = (
-        git_status_tool(root, environ),
-        git_diff_summary_tool(root, environ),
-        workspace_info_tool(root, environ),
+        git_status_tool(root, repositories),
+        git_diff_summary_tool(repositories),
+        workspace_info_tool(root, repositories),
         file_reader_tool(root, private),
     )
     return [

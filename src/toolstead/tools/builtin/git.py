@@ -134,7 +134,7 @@ class Git:
         if len(places) != 4 or not all(Path(place).is_absolute() for place in places):
             raise ToolError("cannot locate the repository: its path contains a line break, or git is too old")
         top, git_dir, objects, info = (Path(place) for place in places)
-        settings = await self._list_settings()
+        settings, origins = await self._list_settings()
         if not self.root.is_relative_to(top):
             raise RefusedError("the repository's core.worktree names another folder than the project")
         if not _belongs_here(top, git_dir, settings):
@@ -142,20 +142,29 @@ class Git:
                 "the project's .git leads to a repository that does not name this folder as its own; "
                 "if it is right, set core.worktree in that repository"
             )
-        return Repository(git=self, top=top, git_dir=git_dir, objects=objects, info=info, settings=settings)
+        return Repository(
+            git=self, top=top, git_dir=git_dir, objects=objects, info=info, settings=settings, origins=origins
+        )
 
-    async def _list_settings(self) -> list[tuple[str, str]]:
-        """Every setting of every scope, in order; a later one wins. Listing them runs nothing."""
-        listed = await self.run("config", "--list", "-z", limit=_MOST_SETTINGS)
+    async def _list_settings(self) -> tuple[list[tuple[str, str]], frozenset[str]]:
+        """Every setting of every scope, in order, a later one wins; and the files they are in. It runs nothing."""
+        listed = await self.run("config", "--list", "--show-origin", "-z", limit=_MOST_SETTINGS)
         if listed.status != 0 or listed.cut:
             raise _not_readable(listed, self.root)
-        entries = [entry.partition("\n") for entry in os.fsdecode(listed.stdout).split("\0")[:-1]]
-        return [(name, value if has_value else "true") for name, has_value, value in entries]
+        fields = os.fsdecode(listed.stdout).split("\0")[:-1]
+        entries = [entry.partition("\n") for entry in fields[1::2]]
+        origins = frozenset(str(self.root / origin.removeprefix("file:")) for origin in fields[0::2])
+        return [(name, value if has_value else "true") for name, has_value, value in entries], origins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
-    """A repository as it was found; nothing is read from its work tree yet."""
+    """A repository as it was found; nothing is read from its work tree yet.
+
+    Attributes:
+        origins: The files that its settings come from.
+        head: The reference that HEAD is, empty when it is a commit; None where git has to be asked.
+    """
 
     git: Git
     top: Path
@@ -163,11 +172,15 @@ class Repository:
     objects: Path
     info: Path
     settings: Sequence[tuple[str, str]]
+    origins: frozenset[str]
+    head: bytes | None = None
 
     async def read_branch(self) -> str | None:
         """The branch that is checked out, also before its first commit; None when HEAD is detached."""
-        head = await self.git.run("symbolic-ref", "-q", "HEAD")
-        return decode_output(head.stdout).strip().removeprefix("refs/heads/") or None
+        head = self.head
+        if head is None:
+            head = (await self.git.run("symbolic-ref", "-q", "HEAD")).stdout
+        return decode_output(head).strip().removeprefix("refs/heads/") or None
 
     def remote_url(self, branch: str | None) -> str | None:
         """The address of the branch's remote, else of `origin`, else of the first one."""
@@ -277,13 +290,12 @@ class StandIn:
 
 
 @asynccontextmanager
-async def open_stand_in(root: Path, environ: Mapping[str, str]) -> AsyncGenerator[StandIn]:
+async def open_stand_in(repository: Repository | None) -> AsyncGenerator[StandIn]:
     """A stand-in for the repository that a project lies in, removed on exit.
 
     Raises:
         ToolError: There is no repository, or it cannot be read.
     """
-    repository = await Git.for_project(root, environ).find_repository()
     if repository is None:
         raise ToolError("the project is not a git repository")
     async with repository.stand_in() as stand_in:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.builtin.repository_memory import RepositoryMemory
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import Annotations
@@ -36,12 +36,11 @@ _CUT_NAME = b"\n ..."
 _WIDE = ("--stat=400", "--stat-graph-width=40")
 
 
-def git_diff_summary_tool(root: Path, environ: Mapping[str, str]) -> Tool:
+def git_diff_summary_tool(repositories: RepositoryMemory) -> Tool:
     """The tool, for a project.
 
     Args:
-        root: The project's root; nothing outside it is shown.
-        environ: Where PATH, HOME and the like are taken from.
+        repositories: Finds the repository; nothing outside the project is shown.
     """
 
     async def summarise(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
@@ -49,7 +48,7 @@ def git_diff_summary_tool(root: Path, environ: Mapping[str, str]) -> Tool:
         from toolstead.tools.builtin.git import MOST_OUTPUT, open_stand_in, whole_lines
 
         staged = bool(input.get("staged", False))
-        async with open_stand_in(root, environ) as stand_in:
+        async with open_stand_in(await repositories.find_repository()) as stand_in:
             changed = [] if staged else await stand_in.changed_files()
             finished = await _summarise_diff(stand_in, staged)
             notes = await stand_in.note_on_filters(changed)

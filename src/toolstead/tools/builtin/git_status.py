@@ -10,6 +10,7 @@ from typing import Any
 from toolstead.errors import ToolError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.builtin.repository_memory import RepositoryMemory
 from toolstead.tools.confinement import quote_path, resolve_inside
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
@@ -31,12 +32,12 @@ _SCHEMA: Mapping[str, Any] = {
 }
 
 
-def git_status_tool(root: Path, environ: Mapping[str, str]) -> Tool:
+def git_status_tool(root: Path, repositories: RepositoryMemory) -> Tool:
     """The tool, for a project.
 
     Args:
         root: The project's root; no path leads out of it.
-        environ: Where PATH, HOME and the like are taken from.
+        repositories: Finds the repository it lies in.
     """
 
     async def show_status(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
@@ -45,7 +46,7 @@ def git_status_tool(root: Path, environ: Mapping[str, str]) -> Tool:
 
         path = input.get("path", ".")
         pathspecs = _build_pathspecs(root, path)
-        async with open_stand_in(root, environ) as stand_in:
+        async with open_stand_in(await repositories.find_repository()) as stand_in:
             changed = await stand_in.changed_files()
             finished = await stand_in.run("status", "--short", "--ignore-submodules=dirty", "--", *pathspecs)
             notes = await stand_in.note_on_filters(changed)

@@ -10,6 +10,7 @@ from typing import Any
 
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.builtin.repository_memory import RepositoryMemory
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import Annotations
 
@@ -37,21 +38,21 @@ _SCP_PASSWORD = r"^(?P<user>[^:/@]+):[^/]*@(?=[^/@]+:)"
 _NAMES_ITS_USER = frozenset({"ssh", "git+ssh", "ssh+git"})
 
 
-def workspace_info_tool(root: Path, environ: Mapping[str, str]) -> Tool:
+def workspace_info_tool(root: Path, repositories: RepositoryMemory) -> Tool:
     """The tool, for a project.
 
     Args:
         root: The project's root.
-        environ: Where PATH, HOME and the like are taken from.
+        repositories: Finds the repository it lies in.
     """
     project = str(root.absolute())
 
     async def show_workspace(_: PluginContext, __: dict[str, Any], ___: ToolMeta) -> ToolResult:
         # With it comes all that running a program needs, and only a call pays for it.
-        from toolstead.tools.builtin.git import Git, decode_output
+        from toolstead.tools.builtin.git import decode_output
 
         branch = remote_url = None
-        repository = await Git.for_project(root, environ).find_repository()
+        repository = await repositories.find_repository()
         if repository is not None:
             branch = await repository.read_branch()
             address = repository.remote_url(branch)
