@@ -1,7 +1,8 @@
 """Checks one layer's table against the model; gives checked leaves, or one error that names every fault.
 
 Each leaf is checked where it was set, so that a complaint can name file and line, and so that a
-bad value is found even when a higher layer would have replaced it.
+bad value is found even when a higher layer would have replaced it. What passed is bounded in depth and can be written
+as TOML, so whatever shows or merges it later needs no bounds of its own.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import msgspec
 
 from toolstead.app.masks import mask_value
 from toolstead.app.settings import OPEN_TABLES, Key, known_keys, known_sections
-from toolstead.app.toml_text import KeyPath, kind_of, toml_key, toml_value
+from toolstead.app.toml_text import DEEPEST, MOST_DIGITS, KeyPath, kind_of, toml_key, toml_value
 from toolstead.errors import SettingsError, find_nearest, suggest
+from toolstead.schema.visible import HALF_CHARACTER
 
 OriginOf = Callable[[tuple[str | int, ...]], str]
 Spelling = Callable[[KeyPath], str]
 
+MOST_FAULTS = 50
 _LONGEST_SHOWN = 80
+_LARGEST_NUMBER = 10**MOST_DIGITS
 
 
 class Leaf(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +50,9 @@ def checked_leaves(table: Mapping[Any, Any], origin_of: OriginOf, spelling: Spel
     walk.walk_table((), table)
     if walk.faults:
         first, *others = walk.faults
-        raise SettingsError(key=first.key, origin=first.origin, reason="\n".join((first.reason, *map(str, others))))
+        more = [f"{walk.more:,} more faults; mend these first"] if walk.more else []
+        reason = "\n".join((first.reason, *map(str, others), *more))
+        raise SettingsError(key=first.key, origin=first.origin, reason=reason)
     return walk.leaves
 
 
@@ -54,15 +60,25 @@ class _SettingsWalk:
     def __init__(self, origin_of: OriginOf, spelling: Spelling) -> None:
         self.leaves: list[Leaf] = []
         self.faults: list[SettingsError] = []
+        self.more = 0
         self._origin_of = origin_of
         self._spelling = spelling
 
     def walk_table(self, path: KeyPath, table: Mapping[Any, Any]) -> None:
         for name, value in table.items():
-            if isinstance(name, str):
-                self._walk_value((*path, name), value)
-            else:
+            if len(self.faults) == MOST_FAULTS:  # each takes a search for the nearest name
+                self.more += 1
+            elif not isinstance(name, str):
                 self._report_fault(path, f"{name!r} is no name of a setting; names are text")
+            elif reason := _text_fault(name):
+                self._report_fault((*path, name), f"has a name that is {reason}; give it another")
+            elif len(path) == DEEPEST:
+                self._report_fault(
+                    path, f"is nested too deeply: more than {DEEPEST} tables within each other; use fewer"
+                )
+                return
+            else:
+                self._walk_value((*path, name), value)
 
     def _walk_value(self, path: KeyPath, value: Any) -> None:
         is_open = path[0] in OPEN_TABLES
@@ -80,7 +96,7 @@ class _SettingsWalk:
             self._report_fault(path, f"found {_show_value(path, value)}; it must be a table: {_table_heading(path)}")
         else:
             try:
-                self._add_leaf(path, _plain_value(value))
+                self._add_leaf(path, _plain_value(value, DEEPEST - len(path)))
             except _NoTomlError as error:
                 self._report_fault(path, f"found {error}; it must be a value that TOML can hold")
 
@@ -122,26 +138,43 @@ class _NoTomlError(Exception):
     """A value TOML cannot hold; its text names the kind. Never leaves this module."""
 
 
-def _plain_value(value: Any) -> Any:
+def _plain_value(value: Any, room: int = DEEPEST) -> Any:
     """Give the value as `tomllib` would have made it: Python's tuples become lists.
 
+    Args:
+        value: The value.
+        room: How many lists and tables may be within each other.
+
     Raises:
-        _NoTomlError: TOML has no such value.
+        _NoTomlError: TOML has no such value, or not within its bounds.
     """
+    if isinstance(value, list | tuple | Mapping) and room == 0:
+        raise _NoTomlError(f"lists and tables nested more than {DEEPEST} deep")
     if isinstance(value, list | tuple):
-        return [_plain_value(item) for item in cast("list[Any]", value)]
+        return [_plain_value(item, room - 1) for item in cast("list[Any]", value)]
     if isinstance(value, Mapping):
         table = cast("Mapping[Any, Any]", value)
         if not all(isinstance(name, str) for name in table):
             raise _NoTomlError("a table with names that are not text")
-        return {name: _plain_value(item) for name, item in table.items()}
+        if any(map(_text_fault, table)):
+            raise _NoTomlError("a table with names that are not valid text")
+        return {name: _plain_value(item, room - 1) for name, item in table.items()}
+    if isinstance(value, str) and (reason := _text_fault(value)):
+        raise _NoTomlError(reason)
+    if isinstance(value, int) and not -_LARGEST_NUMBER < value < _LARGEST_NUMBER:
+        raise _NoTomlError(f"a number of more than {MOST_DIGITS} digits")
     try:
-        toml_value(value).encode()
+        toml_value(value)
     except TypeError:
         raise _NoTomlError(kind_of(value)) from None
-    except UnicodeEncodeError:
-        raise _NoTomlError("text that is not valid Unicode") from None
     return value
+
+
+def _text_fault(text: str) -> str:
+    """Why no file, program or terminal could be given a text; empty for nearly every one."""
+    if "\0" in text:
+        return "text with a null character"
+    return "text that is not valid Unicode" if HALF_CHARACTER.search(text) else ""
 
 
 def _fits_kind(value: Any, kind: Any) -> bool:
