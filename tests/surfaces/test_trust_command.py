@@ -129,7 +129,7 @@ def test_from_the_clone_to_the_approval_through_a_change_and_back(project: Hosti
     trusted = project.toolstead("trust")
     assert (trusted.returncode, trusted.stdout) == (0, "")
     for line in (
-        f"evil: runs  tee {project.traces}/tool; stdin old",
+        f"evil: runs  tee {project.traces}/tool\n      stdin: old\n",
         "evil-program: runs  .toolstead/bin/program",
         "evil-read: reads files in .toolstead/docs",
         ".toolstead/bin/program (a program)",
@@ -259,7 +259,7 @@ def test_what_is_approved_is_what_was_shown_though_it_is_replaced_while_the_ques
 ) -> None:
     with terminal(project, "tools", "call", "evil-program") as opened:
         shown = opened.until(QUESTION)
-        assert "stdin old" in shown
+        assert "stdin: old" in shown
         project.write_program("replaced")
         project.write_tools("replaced")
         opened.type("y\n")

@@ -46,6 +46,7 @@ def checked_leaves(table: Mapping[Any, Any], origin_of: OriginOf, spelling: Spel
     Raises:
         SettingsError: Something is unknown or has a bad value; all such faults are in its text.
     """
+    check_depth(table, origin_of)
     walk = _SettingsWalk(origin_of, spelling)
     walk.walk_table((), table)
     if walk.faults:
@@ -54,6 +55,26 @@ def checked_leaves(table: Mapping[Any, Any], origin_of: OriginOf, spelling: Spel
         reason = "\n".join((first.reason, *map(str, others), *more))
         raise SettingsError(key=first.key, origin=first.origin, reason=reason)
     return walk.leaves
+
+
+def check_depth(table: Mapping[Any, Any], origin_of: OriginOf) -> None:
+    """Refuse tables and lists that are nested too deeply; what passes may be walked by recursion.
+
+    Raises:
+        SettingsError: They are.
+    """
+    waiting: list[tuple[tuple[Any, ...], Any]] = [((), table)]
+    while waiting:
+        path, value = waiting.pop()
+        if len(path) > DEEPEST:
+            where, reason = path[:3], f"is nested too deeply: more than {DEEPEST} tables and lists within each other"
+            raise SettingsError(
+                key=toml_key(list(map(str, where))), origin=origin_of(path), reason=f"{reason}; use fewer"
+            )
+        if isinstance(value, Mapping):
+            waiting.extend(((*path, name), item) for name, item in cast("Mapping[Any, Any]", value).items())
+        elif isinstance(value, list | tuple):
+            waiting.extend(((*path, at), item) for at, item in enumerate(cast("list[Any]", value)))
 
 
 class _SettingsWalk:
@@ -72,11 +93,6 @@ class _SettingsWalk:
                 self._report_fault(path, f"{name!r} is no name of a setting; names are text")
             elif reason := _text_fault(name):
                 self._report_fault((*path, name), f"has a name that is {reason}; give it another")
-            elif len(path) == DEEPEST:
-                self._report_fault(
-                    path, f"is nested too deeply: more than {DEEPEST} tables within each other; use fewer"
-                )
-                return
             else:
                 self._walk_value((*path, name), value)
 
@@ -96,7 +112,7 @@ class _SettingsWalk:
             self._report_fault(path, f"found {_show_value(path, value)}; it must be a table: {_table_heading(path)}")
         else:
             try:
-                self._add_leaf(path, _plain_value(value, DEEPEST - len(path)))
+                self._add_leaf(path, _plain_value(value))
             except _NoTomlError as error:
                 self._report_fault(path, f"found {error}; it must be a value that TOML can hold")
 
@@ -138,27 +154,21 @@ class _NoTomlError(Exception):
     """A value TOML cannot hold; its text names the kind. Never leaves this module."""
 
 
-def _plain_value(value: Any, room: int = DEEPEST) -> Any:
+def _plain_value(value: Any) -> Any:
     """Give the value as `tomllib` would have made it: Python's tuples become lists.
-
-    Args:
-        value: The value.
-        room: How many lists and tables may be within each other.
 
     Raises:
         _NoTomlError: TOML has no such value, or not within its bounds.
     """
-    if isinstance(value, list | tuple | Mapping) and room == 0:
-        raise _NoTomlError(f"lists and tables nested more than {DEEPEST} deep")
     if isinstance(value, list | tuple):
-        return [_plain_value(item, room - 1) for item in cast("list[Any]", value)]
+        return [_plain_value(item) for item in cast("list[Any]", value)]
     if isinstance(value, Mapping):
         table = cast("Mapping[Any, Any]", value)
         if not all(isinstance(name, str) for name in table):
             raise _NoTomlError("a table with names that are not text")
         if any(map(_text_fault, table)):
             raise _NoTomlError("a table with names that are not valid text")
-        return {name: _plain_value(item, room - 1) for name, item in table.items()}
+        return {name: _plain_value(item) for name, item in table.items()}
     if isinstance(value, str) and (reason := _text_fault(value)):
         raise _NoTomlError(reason)
     if isinstance(value, int) and not -_LARGEST_NUMBER < value < _LARGEST_NUMBER:

@@ -230,10 +230,17 @@ class TrustWatcher(PollingWatcher):
 
 
 def approve_changes(trust: ProjectTrust) -> bool:
-    """Approve what the project brings now; return whether it differed from what was approved."""
+    """Approve what the project brings now; return whether it differed from what was approved.
+
+    What a person could not approve either is refused, and logged.
+    """
+    from toolstead.app.trust.review import what_is_refused  # only authors follow
+
     try:
         snapshot = trust.take_snapshot()
         changes = compare_snapshot(trust.approvals.read(trust.project), snapshot)
+        if changes and (refused := what_is_refused(snapshot)):
+            raise TrustError("; ".join(f"cannot be approved: {reason}" for reason in refused))
         if changes:
             trust.approvals.approve_snapshot(trust.project, snapshot)
             logger.info("%s: approved as it changed: %s", escape_unseen(str(trust.project)), changes)

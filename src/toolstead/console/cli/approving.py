@@ -6,7 +6,7 @@ import click
 
 from toolstead.app.trust.approvals import compare_snapshot
 from toolstead.app.trust.approved import ProjectTrust
-from toolstead.app.trust.review import what_changed, what_would_run
+from toolstead.app.trust.review import what_changed, what_is_refused, what_would_run
 from toolstead.app.trust.snapshot import Snapshot
 from toolstead.errors import TrustError
 from toolstead.schema.visible import escape_unseen
@@ -52,6 +52,13 @@ def approve_project(project: ProjectTrust, *, ask: bool, snapshot: Snapshot | No
         click.echo(f"{where} changed since you approved it:", err=True)
         for line in what_changed(_kept_files(project, (*changes.removed, *changes.changed)), snapshot, changes):
             click.echo(_colour_line(line), err=True)
+    if refused := what_is_refused(snapshot):
+        for reason in refused:
+            click.echo(f"cannot be approved: {reason}", err=True)
+        project.approvals.decline_snapshot(project.project, snapshot.digest)  # shown once, not by every command
+        kept = "; what you approved before stays" if approval is not None else ""
+        click.echo(f"nothing was approved{kept}; when this is mended, `toolstead trust` asks again", err=True)
+        return False
     if ask and not click.confirm(f"Trust these {_describe_files(snapshot)}?", err=True):
         project.approvals.decline_snapshot(project.project, snapshot.digest)
         click.echo("not trusted; `toolstead trust` asks again", err=True)
