@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolstead.app.version import VERSION
-from toolstead.errors import TrustError
+from toolstead.errors import TrustError, UnreadableTrustError
 from toolstead.plugins.discovery import Discovered, entry_point_plugins, file_plugins
 from toolstead.schema.visible import escape_unseen
 from toolstead.types.tool import Problem
@@ -58,6 +58,7 @@ class PluginPlaces:
         self._given = tuple(given)
         self._installed = installed
         self.problems: list[Problem] = []
+        self._approved: list[tuple[Path, bytes]] = []
 
     def discover_plugins(self) -> list[Discovered]:
         """The plugins that exist, in the order of registration. Runs none of their code."""
@@ -105,12 +106,19 @@ class PluginPlaces:
         return [folder for folder in sys.path if folder and os.path.realpath(folder) not in here]
 
     def _approved_files(self) -> list[tuple[Path, bytes]]:
-        read: list[tuple[Path, bytes]] = []
+        """The project's own as they are approved; where these cannot be read at the moment, as they were before."""
         try:
-            approval = self._trust.approvals.read(self._places.project)  # read again: it may just have been revoked
+            self._approved = self._read_approved()
+        except UnreadableTrustError as error:
+            self._note_unreadable(escape_unseen(str(self._places.project)), str(error))
         except TrustError as error:
             self._note_unreadable(escape_unseen(str(self._places.project)), str(error))
-            return read
+            self._approved = []
+        return self._approved
+
+    def _read_approved(self) -> list[tuple[Path, bytes]]:
+        read: list[tuple[Path, bytes]] = []
+        approval = self._trust.approvals.read(self._places.project)  # read again: it may just have been revoked
         for within in sorted(approval.files) if approval is not None else ():
             if not within.endswith(".py") or Path(within).parent != PROJECT_FOLDER:
                 continue
@@ -119,6 +127,8 @@ class PluginPlaces:
                 content = self._trust.approvals.approved_content(self._places.project, within)
                 if content is not None:
                     read.append((shown, content))
+            except UnreadableTrustError:
+                raise
             except TrustError as error:
                 self._note_unreadable(str(shown), str(error))
         return read
