@@ -168,6 +168,7 @@ async def test_what_is_approved_stays_while_no_file_can_be_opened_and_is_read_ag
         await until(lambda: "git-status" in names(stead) and "file-reader" not in names(stead))
         assert await text(stead, "evil") == "new"
         assert not stale(stead)
+        assert "the settings are unchanged" not in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["rename", "mode", "addition", "removal"])
