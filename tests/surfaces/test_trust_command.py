@@ -344,6 +344,18 @@ def test_a_no_to_trust_is_exit_1_and_an_interrupt_approves_nothing(project: Host
     assert len(project.trust.approvals.all_approvals()) == 1
 
 
+def test_what_cannot_be_approved_is_shown_once_and_not_asked_about(project: HostileProject) -> None:
+    project.config.write_text("[tools]\nnonsense = 1\n")
+    reason = "cannot be approved: .toolstead/config.toml:2: tools.nonsense: unknown key"
+    for expected in (1, 0):
+        status, output, shown = on_terminal(project, "tools", "list")
+        assert status == 0
+        assert "git-status" in output
+        assert (shown.count(reason), "[y/N]" in shown) == (expected, False)
+    status, _, shown = on_terminal(project, "trust")
+    assert (status, shown.count(reason), "[y/N]" in shown) == (1, 1, False)
+
+
 def test_what_cannot_be_read_whole_is_said_and_the_command_goes_on(project: HostileProject) -> None:
     with (project.folder / ".toolstead/huge").open("wb") as huge:
         huge.truncate(9 * 1024 * 1024)

@@ -266,6 +266,24 @@ def test_what_toml_cannot_hold_is_refused_from_python_too(given: Any, found: str
     assert error.reason.startswith(f"found {found}")
 
 
+def test_what_goes_beyond_the_bounds_is_refused_from_python_too() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(5_000):
+        deep = {"a": deep, "b": [[1]]}
+    error = refused(given={"plugins": {"p": deep}})
+    assert (error.key, error.origin) == ("plugins.p.a", "Toolstead(settings=…)")
+    assert error.reason == "is nested too deeply: more than 32 tables and lists within each other; use fewer"
+    assert "found a number of more than 200 digits" in refused(given={"plugins": {"p": {"x": 10**5_000}}}).reason
+    assert "found text with a null character" in refused(given={"tools": {"proxy": "a\0"}}).reason
+    for name, why in {"a\0": "text with a null character", "\udcff": "text that is not valid Unicode"}.items():
+        assert refused(given={"plugins": {name: {"x": 1}}}).reason == f"has a name that is {why}; give it another"
+        assert "names that are not valid text" in refused(given={"plugins": {"p": {"x": [{name: 1}]}}}).reason
+    lines = refused(given={f"a{number}": 1 for number in range(9_000)}).reason.splitlines()
+    assert (len(lines), lines[-1]) == (51, "8,950 more faults; mend these first")
+    assert "'x.x" in (reason := refused(f"{'.'.join('x' * 40_000)}=1").reason)
+    assert "has a key of more than 32 parts" in reason
+
+
 def test_a_name_that_is_not_text_is_refused() -> None:
     assert "names are text" in refused(given={"tools": {5: 1}}).reason
 

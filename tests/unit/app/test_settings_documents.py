@@ -123,6 +123,26 @@ def test_every_document_is_read_or_refused_with_its_place_and_what_is_approved_i
 
 
 @pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        (f"a = 1\n{'.'.join('x' * (DEEPEST + 1))} = 1", 2, "has a key of more than 32 parts"),
+        ("x = '''\n\n'''\ny = [\n" + "[" * DEEPEST, 5, "is nested too deeply: more than 32 brackets"),
+        ("x = " + "{a = " * (DEEPEST + 1), 1, "is nested too deeply: more than 32 brackets"),
+        (f"\n\nx = 1\ny = {'9' * (MOST_DIGITS + 1)}", 4, "has a number of 201 characters"),
+        ("".join(f"k{number} = 1\n" for number in range(MOST_KEYS + 1)), MOST_KEYS + 1, "has more than 10,000 keys"),
+        ("".join(f"[k{number}]\n" for number in range(MOST_KEYS + 1)), MOST_KEYS + 1, "has more than 10,000 keys"),
+        (f"x = {{{', '.join(f'k{number} = 1' for number in range(MOST_KEYS))}}}", 1, "has more than 10,000 keys"),
+        (" " * (LARGEST + 1), 1, "has more than 262,144 bytes"),
+    ],
+)
+def test_what_is_beyond_a_bound_is_refused_with_its_line(text: str, line: int, reason: str) -> None:
+    excess = find_excess(text)
+    assert excess is not None
+    assert excess[0] == line
+    assert excess[1].startswith(reason)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "x = '''\n" + "[" * 100 + "." * 100 + "9" * 300 + "\n'''\n# " + "[." * 100,

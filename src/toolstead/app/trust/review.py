@@ -197,7 +197,7 @@ def _prose_lines(label: str, text: Any) -> Lines:
 def _describe_inputs(schema: Any) -> str:
     """The names of a tool's arguments, and what the model is told about them."""
     match schema:
-        case {"properties": dict(properties)}:
+        case {"properties": properties} if isinstance(properties, dict):
             named = cast("dict[str, Any]", properties)
             return ", ".join(f"{name}{_describe_input(given)}" for name, given in named.items())
         case _:
