@@ -204,6 +204,13 @@ def test_a_file_that_is_not_utf8_is_refused_with_the_line(file: Path) -> None:
     assert "UTF-8" in error.reason
 
 
+def test_a_file_of_too_many_bytes_is_refused_though_it_has_fewer_characters(file: Path) -> None:
+    error = refused(text="# " + "é" * 200_000, file=file)
+
+    assert error.origin == str(file)
+    assert error.reason == "has more than 262,144 bytes, the most that settings have; remove what is no setting"
+
+
 def test_a_file_that_cannot_be_read_is_refused(file: Path) -> None:
     file.mkdir()
 

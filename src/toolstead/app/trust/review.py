@@ -250,7 +250,7 @@ def _review_servers(data: bytes) -> Lines:
     servers = content.get("mcpServers") if content is not None else None
     yield from (_Refusal(f"{_SERVERS}:{problem}") for problem in problems)
     if not isinstance(servers, dict):
-        yield "no list of MCP servers that can be read"
+        yield 'no list of MCP servers that can be read, such as {"mcpServers": {…}}'
         return
     for name, server in cast("dict[str, Any]", servers).items():
         given = cast("dict[str, Any]", server) if isinstance(server, dict) else {}
@@ -273,7 +273,8 @@ def _read_json(path: str, data: bytes) -> tuple[dict[str, Any] | None, list[str]
     """A JSON object within the loader's bounds, and what is wrong with it, each with line and column."""
     report = FileReport(Path(path))
     content = report.parse(data)
-    return content, [f"{found.line}:{found.column}: {found.message}" for found in report.problems]
+    told = ((found, found.message.partition("; a tool file looks like ")[0]) for found in report.problems)
+    return content, [f"{found.line}:{found.column}: {message}" for found, message in told]
 
 
 def _count_lines(file: PinnedFile) -> str:

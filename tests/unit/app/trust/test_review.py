@@ -168,7 +168,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     ),
     "tables in tables in keys": (
         ".toolstead/config.toml",
-        "[plugins.zz]\n" + "a.a.a.a.a.a.a.a = {" * 30 + "b = 1" + "}" * 30,
+        "[plugins.zz]\n" + f"{'.'.join('a' * 32)} = {{" * 32 + "b = 1" + "}" * 32,
         ".toolstead/config.toml:2: plugins.zz.a: is nested too deeply: more than 32 tables and lists within",
     ),
     "what the loader would refuse": (
