@@ -58,6 +58,7 @@ class PluginPlaces:
         self._given = tuple(given)
         self._installed = installed
         self.problems: list[Problem] = []
+        self._before: list[Problem] = []
         self._approved: list[tuple[Path, bytes]] = []
 
     def discover_plugins(self) -> list[Discovered]:
@@ -77,7 +78,7 @@ class PluginPlaces:
             Discovered(name=plugin.name, origin="python", load=partial(_as_given, plugin), version_key=str(id(plugin)))
             for plugin in self._given
         ]
-        self.problems = []
+        self._before, self.problems = self.problems, []
         others = entry_point_plugins(self._search_path()) if self._installed else []
         files = [*file_plugins(self._users_files()), *file_plugins(self._approved_files())]
         return [*first, *sorted([*given, *others], key=lambda found: found.name), *files]
@@ -134,8 +135,10 @@ class PluginPlaces:
         return read
 
     def _note_unreadable(self, source: str, message: str) -> None:
-        logger.warning("%s: %s", source, message)
-        self.problems.append(Problem(source=source, message=message))
+        problem = Problem(source=source, message=message)
+        if problem not in self._before:
+            logger.warning("%s: %s", source, message)
+        self.problems.append(problem)
 
 
 def _first_party(name: str) -> Plugin:

@@ -98,17 +98,20 @@ class ProjectTrust:
 
     def approved_config(self) -> bytes | None:
         """The approved `config.toml`; where it cannot be read at the moment, as it was read under this approval."""
+        was_unread = "config" in self.unread
         self.unread.discard("config")
         if self.approval is None:
             return None
         try:
             content = self.approvals.approved_content(self.project, CONFIG)
-        except TrustError as error:
-            logger.warning("%s", error)
-            if not isinstance(error, UnreadableTrustError):
-                return None
+        except UnreadableTrustError as error:
+            if not was_unread:
+                logger.warning("%s", error)
             self.unread.add("config")
             return self._config[1] if self._config is not None and self._config[0] == self.approval else None
+        except TrustError as error:
+            logger.warning("%s", error)
+            return None
         self._config = self.approval, content
         return content
 
