@@ -11,6 +11,7 @@ ToolsteadError
 ├── SettingsError          a setting that is unknown or has a bad value: where, why
 ├── StateError             the switches' file cannot be read or written
 ├── TrustError             what a project brings cannot be read, approved or kept
+│   └── UnreadableTrustError it cannot be read at the moment; what was read before still counts
 ├── StorageError           the database cannot be opened, read or written
 ├── NotFoundError          no such thread, run, result or approval
 ├── ApprovalDecidedError   a decision that comes too late: there is one already
@@ -148,6 +149,10 @@ class StateError(ToolsteadError):
 
 class TrustError(ToolsteadError):
     """What a project brings cannot be read whole, approved or kept."""
+
+
+class UnreadableTrustError(TrustError):
+    """A file that is there cannot be read at the moment, as when too many are open; what was read before counts."""
 
 
 class StorageError(ToolsteadError):

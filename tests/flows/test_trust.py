@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -138,6 +139,36 @@ async def test_settings_that_cannot_be_understood_leave_those_before(
         assert await text(stead, "evil") == "old"
     with pytest.raises(SettingsError, match=r"config\.toml:2"):
         Toolstead(project.folder)
+
+
+@pytest.mark.promise("R6")
+async def test_what_is_approved_stays_while_no_file_can_be_opened_and_is_read_again_afterwards(
+    project: HostileProject, caplog: pytest.LogCaptureFixture
+) -> None:
+    project.approve()
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with Toolstead(project.folder) as stead:
+        await stead.registry.reload_plugins()
+        known = names(stead)
+        assert known >= {*TOOLS}
+        assert "git-status" not in known
+        plugins = [(view["name"], view["state"]) for view in stead.plugins.show_plugins()]
+        project.write_tools("new")
+        project.config.write_text(project.config.read_text().replace("git-*", "file-*"))
+        project.approve()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+        try:
+            await until(lambda: "Too many open files" in caplog.text)
+            for _ in range(3):
+                await stead.registry.reload_plugins()
+                assert names(stead) == known
+                assert [(view["name"], view["state"]) for view in stead.plugins.show_plugins()] == plugins
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        await until(lambda: "git-status" in names(stead) and "file-reader" not in names(stead))
+        assert await text(stead, "evil") == "new"
+        assert not stale(stead)
+        assert "the settings are unchanged" not in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["rename", "mode", "addition", "removal"])

@@ -129,7 +129,7 @@ def test_from_the_clone_to_the_approval_through_a_change_and_back(project: Hosti
     trusted = project.toolstead("trust")
     assert (trusted.returncode, trusted.stdout) == (0, "")
     for line in (
-        f"evil: runs  tee {project.traces}/tool; stdin old",
+        f"evil: runs  tee {project.traces}/tool\n      stdin: old\n",
         "evil-program: runs  .toolstead/bin/program",
         "evil-read: reads files in .toolstead/docs",
         ".toolstead/bin/program (a program)",
@@ -166,6 +166,64 @@ def test_from_the_clone_to_the_approval_through_a_change_and_back(project: Hosti
     revoked = project.toolstead("trust", "--revoke")
     assert revoked.returncode == 1
     assert "nothing to revoke" in revoked.stderr
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (f"x = 0x{'f' * 5_000}", "has a number of 5,002 characters; write at most 200, or a text in quotes"),
+        (f"{'.'.join('x' * 20_000)} = 1", "has a key of more than 32 parts; put fewer tables into each other"),
+    ],
+    ids=["digits", "dots"],
+)
+@pytest.mark.promise("B3")
+def test_settings_that_cannot_be_shown_are_not_approved_and_break_no_command_when_they_were(
+    project: HostileProject, bad: str, reason: str
+) -> None:
+    good = project.config.read_text()
+    line = good.count("\n") + 2
+    project.config.write_text(f"{good}[plugins.zz]\n{bad}\n")
+    refused = project.toolstead("trust", "--yes")
+    assert refused.returncode == 1
+    assert f"evil: runs  tee {project.traces}/tool" in refused.stderr
+    assert f"cannot be approved: .toolstead/config.toml:{line}: {reason}\nnothing was approved; when" in refused.stderr
+    assert project.trust.approvals.all_approvals() == []
+
+    project.approve()  # as a version without these bounds did
+    for arguments in (
+        ["tools", "list"],
+        ["tools", "call", "evil"],
+        ["config", "explain"],
+        ["doctor"],
+        ["mcp"],
+        ["serve"],
+    ):
+        done = project.toolstead(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            f"toolstead: {project.config}:{line}: {reason}\nthe project's settings count as you approved them: mend the"
+            " file and run `toolstead trust`, or refuse them with `toolstead trust --revoke`\n"
+        )
+    again = project.toolstead("trust")
+    assert again.returncode == 1
+    assert (
+        f"is as you approved it, and cannot be used:\ncannot be approved: .toolstead/config.toml:{line}" in again.stderr
+    )
+    assert "8 files, approved" in project.toolstead("trust", "--list").stdout
+
+    project.config.write_text(good)
+    assert project.toolstead("trust").returncode == 0
+    assert project.toolstead("tools", "call", "evil").stdout == "old\n"
+
+
+def test_following_approves_nothing_that_a_person_could_not(project: HostileProject) -> None:
+    project.approve()
+    project.config.write_text("[tools]\nnonsense = 1\n")
+    served = project.toolstead("serve", "--dev", "--port", "0", "--set", "server.host=203.0.113.1")  # it ends at once
+    assert "cannot be approved: .toolstead/config.toml:2: tools.nonsense: unknown key" in served.stderr
+    assert b"nonsense" not in (
+        project.trust.approvals.approved_content(project.folder, ".toolstead/config.toml") or b""
+    )
 
 
 def test_a_copy_that_was_damaged_or_lost_is_made_whole_by_trusting_again(project: HostileProject) -> None:
@@ -259,7 +317,7 @@ def test_what_is_approved_is_what_was_shown_though_it_is_replaced_while_the_ques
 ) -> None:
     with terminal(project, "tools", "call", "evil-program") as opened:
         shown = opened.until(QUESTION)
-        assert "stdin old" in shown
+        assert "stdin: old" in shown
         project.write_program("replaced")
         project.write_tools("replaced")
         opened.type("y\n")
@@ -284,6 +342,18 @@ def test_a_no_to_trust_is_exit_1_and_an_interrupt_approves_nothing(project: Host
     status, _, shown = on_terminal(project, "trust", "--yes")
     assert (status, "[y/N]" in shown) == (0, False)
     assert len(project.trust.approvals.all_approvals()) == 1
+
+
+def test_what_cannot_be_approved_is_shown_once_and_not_asked_about(project: HostileProject) -> None:
+    project.config.write_text("[tools]\nnonsense = 1\n")
+    reason = "cannot be approved: .toolstead/config.toml:2: tools.nonsense: unknown key"
+    for expected in (1, 0):
+        status, output, shown = on_terminal(project, "tools", "list")
+        assert status == 0
+        assert "git-status" in output
+        assert (shown.count(reason), "[y/N]" in shown) == (expected, False)
+    status, _, shown = on_terminal(project, "trust")
+    assert (status, shown.count(reason), "[y/N]" in shown) == (1, 1, False)
 
 
 def test_what_cannot_be_read_whole_is_said_and_the_command_goes_on(project: HostileProject) -> None:

@@ -7,7 +7,6 @@ What reads TOML is imported when there is TOML to read: a server without a file 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,17 @@ from toolstead.app.masks import mask_value
 from toolstead.app.places import Places
 from toolstead.app.settings import IN_EFFECT, OPEN_IN_EFFECT, OPEN_TABLES, UNIONS, Settings, known_keys
 from toolstead.app.settings_check import Leaf, OriginOf, checked_leaves
-from toolstead.app.toml_text import KeyPath, find_lines, read_toml, split_key, toml_key
+from toolstead.app.toml_text import (
+    LARGEST,
+    TOO_LARGE,
+    KeyPath,
+    find_excess,
+    find_lines,
+    parse_toml,
+    read_toml,
+    split_key,
+    toml_key,
+)
 from toolstead.errors import SettingsError, find_nearest
 
 PREFIX = "TOOLSTEAD_"
@@ -35,7 +44,10 @@ DEFAULT = "default"
 GIVEN = "Toolstead(settings=…)"
 SET = "--set"
 
-_AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)")
+_MEND = (
+    "the project's settings count as you approved them: mend the file and run `toolstead trust`, or refuse them with"
+    " `toolstead trust --revoke`"
+)
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +137,7 @@ def load_settings(
     return merge_layers(
         [
             *(_from_file(user_config) if user_config is not None else ()),
-            *(_from_bytes(*project_config) if project_config is not None else ()),
+            *(_from_project(*project_config) if project_config is not None else ()),
             *_from_environment(environ),
             *checked_leaves(given or {}, _constant_origin(GIVEN)),
             *(leaf for override in overrides for leaf in _from_override(override)),
@@ -140,17 +152,30 @@ def environment_name(path: KeyPath) -> str:
 
 def _from_file(path: Path) -> list[Leaf]:
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
     except FileNotFoundError:
         return []
     except OSError as error:
         raise SettingsError(key="", origin=str(path), reason=f"cannot be read: {error.strerror or error}") from None
-    return _from_bytes(path, data)
+    return checked_leaves(*read_document(path, data))
 
 
-def _from_bytes(path: Path, data: bytes) -> list[Leaf]:
-    import tomllib
+def _from_project(path: Path, data: bytes) -> list[Leaf]:
+    try:
+        return checked_leaves(*read_document(path, data))
+    except SettingsError as error:
+        raise SettingsError(key=error.key, origin=error.origin, reason=f"{error.reason}\n{_MEND}") from None
 
+
+def read_document(path: Path, data: bytes) -> tuple[dict[str, Any], OriginOf]:
+    """Read a settings file's content: its table, and where each value in it stands.
+
+    Raises:
+        SettingsError: It is no TOML, or beyond the bounds.
+    """
+    if len(data) > LARGEST:
+        raise SettingsError(key="", origin=str(path), reason=TOO_LARGE)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -158,32 +183,15 @@ def _from_bytes(path: Path, data: bytes) -> list[Leaf]:
         raise SettingsError(
             key="", origin=f"{path}:{line}", reason="is not UTF-8, as TOML must be; save it as UTF-8"
         ) from None
-    try:
-        table = tomllib.loads(text)
-        lines = find_lines(text, table)
-    except RecursionError:
-        raise SettingsError(key="", origin=str(path), reason="is nested too deeply to be read") from None
-    except ValueError as error:  # TOMLDecodeError is one; a number of 5,000 digits is another
-        raise _syntax_error(path, text, error) from None
+    table = parse_toml(text, str(path))
+    lines = find_lines(text, table)
 
     def origin_of(where: tuple[str | int, ...]) -> str:
         # A key without a line is inside a table that has one.
         line = next((lines[upper] for end in range(len(where), 0, -1) if (upper := where[:end]) in lines), None)
         return f"{path}:{line}" if line is not None else str(path)
 
-    return checked_leaves(table, origin_of)
-
-
-def _syntax_error(path: Path, text: str, error: ValueError) -> SettingsError:
-    message = str(error)
-    found = _AT_LINE.search(message)
-    if found is not None:
-        origin, message = f"{path}:{found[1]}", f"{message[: found.start()]} at column {found[2]}"
-    elif "end of document" in message:
-        origin = f"{path}:{text.rstrip().count(chr(10)) + 1}"
-    else:
-        origin = str(path)
-    return SettingsError(key="", origin=origin, reason=f"is not valid TOML: {message}")
+    return table, origin_of
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[Leaf]:
@@ -212,10 +220,10 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Leaf]:
 def _from_override(override: str) -> list[Leaf]:
     key = split_key(override)
     if key is None:
-        shown = override.partition("=")[0][:80]
-        raise SettingsError(
-            key="", origin=SET, reason=f"{shown!r} is not of the form section.key=value, such as tools.timeout=30"
-        )
+        shown = f"{override.partition('=')[0][:80]!r}"
+        excess = find_excess(override)
+        wrong = excess[1] if excess else "is not of the form section.key=value, such as tools.timeout=30"
+        raise SettingsError(key="", origin=SET, reason=f"{shown} {wrong}")
     path, value = key
     return checked_leaves(nest_value(path, _parse_value(value)), _constant_origin(SET))
 
@@ -225,7 +233,7 @@ def _constant_origin(origin: str) -> OriginOf:
 
 
 def _parse_value(text: str) -> Any:
-    """Read a value as TOML; what is no TOML value is text."""
+    """Read a value as TOML; what is no TOML value, or one beyond the bounds, is text."""
     document = read_toml(f"value = {text}")
     # A line break in the text could bring further keys along: then it is no value either.
     return document["value"] if document is not None and document.keys() == {"value"} else text
@@ -243,11 +251,12 @@ def merge_layers(leaves: Iterable[Leaf]) -> LoadedSettings:
     Tables merge, lists replace, the lists in `UNIONS` grow with every layer.
     """
     given = {path: [Leaf(path=path, value=key.default, origin=DEFAULT)] for path, key in known_keys().items()}
+    below: dict[KeyPath, dict[KeyPath, None]] = {}
     for leaf in leaves:
         if leaf.path in known_keys():
             given[leaf.path].append(leaf)
         else:
-            _add_open(given, leaf)
+            _add_open(given, below, leaf)
     tree: dict[str, Any] = {}
     explained: list[Explained] = []
     for path in _in_order(given):
@@ -257,18 +266,24 @@ def merge_layers(leaves: Iterable[Leaf]) -> LoadedSettings:
     return LoadedSettings(settings=msgspec.convert(tree, Settings), explained=tuple(explained))
 
 
-def _add_open(given: dict[KeyPath, list[Leaf]], leaf: Leaf) -> None:
-    """Add a leaf of an open table, where a value may take a table's place and the other way round."""
+def _add_open(given: dict[KeyPath, list[Leaf]], below: dict[KeyPath, dict[KeyPath, None]], leaf: Leaf) -> None:
+    """Add a leaf of an open table, where a value may take a table's place and the other way round.
+
+    Args:
+        given: The history of each key.
+        below: For each table the keys that were ever given in it, so that thousands of keys are not searched for each.
+        leaf: The leaf.
+    """
     path = leaf.path
-    below = [other for other in given if len(other) > len(path) and other[: len(path)] == path]
-    if leaf.value == {} and below:
+    if leaf.value == {} and any(other in given for other in below.get(path, ())):
         return
     history = given.pop(path, [])
-    for other in below:
+    for other in below.pop(path, ()):
         rest = other[len(path) :]
-        history.extend(msgspec.structs.replace(old, value=nest_value(rest, old.value)) for old in given.pop(other))
+        history.extend(msgspec.structs.replace(old, value=nest_value(rest, old.value)) for old in given.pop(other, ()))
     for depth in range(1, len(path)):
         history.extend(old for old in given.pop(path[:depth], ()) if old.value != {})
+        below.setdefault(path[:depth], {})[path] = None
     given[path] = [*history, leaf]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolstead.app.version import VERSION
-from toolstead.errors import TrustError
+from toolstead.errors import TrustError, UnreadableTrustError
 from toolstead.plugins.discovery import Discovered, entry_point_plugins, file_plugins
 from toolstead.schema.visible import escape_unseen
 from toolstead.types.tool import Problem
@@ -58,6 +58,8 @@ class PluginPlaces:
         self._given = tuple(given)
         self._installed = installed
         self.problems: list[Problem] = []
+        self._before: list[Problem] = []
+        self._approved: list[tuple[Path, bytes]] = []
 
     def discover_plugins(self) -> list[Discovered]:
         """The plugins that exist, in the order of registration. Runs none of their code."""
@@ -76,7 +78,7 @@ class PluginPlaces:
             Discovered(name=plugin.name, origin="python", load=partial(_as_given, plugin), version_key=str(id(plugin)))
             for plugin in self._given
         ]
-        self.problems = []
+        self._before, self.problems = self.problems, []
         others = entry_point_plugins(self._search_path()) if self._installed else []
         files = [*file_plugins(self._users_files()), *file_plugins(self._approved_files())]
         return [*first, *sorted([*given, *others], key=lambda found: found.name), *files]
@@ -105,12 +107,19 @@ class PluginPlaces:
         return [folder for folder in sys.path if folder and os.path.realpath(folder) not in here]
 
     def _approved_files(self) -> list[tuple[Path, bytes]]:
-        read: list[tuple[Path, bytes]] = []
+        """The project's own as they are approved; where these cannot be read at the moment, as they were before."""
         try:
-            approval = self._trust.approvals.read(self._places.project)  # read again: it may just have been revoked
+            self._approved = self._read_approved()
+        except UnreadableTrustError as error:
+            self._note_unreadable(escape_unseen(str(self._places.project)), str(error))
         except TrustError as error:
             self._note_unreadable(escape_unseen(str(self._places.project)), str(error))
-            return read
+            self._approved = []
+        return self._approved
+
+    def _read_approved(self) -> list[tuple[Path, bytes]]:
+        read: list[tuple[Path, bytes]] = []
+        approval = self._trust.approvals.read(self._places.project)  # read again: it may just have been revoked
         for within in sorted(approval.files) if approval is not None else ():
             if not within.endswith(".py") or Path(within).parent != PROJECT_FOLDER:
                 continue
@@ -119,13 +128,17 @@ class PluginPlaces:
                 content = self._trust.approvals.approved_content(self._places.project, within)
                 if content is not None:
                     read.append((shown, content))
+            except UnreadableTrustError:
+                raise
             except TrustError as error:
                 self._note_unreadable(str(shown), str(error))
         return read
 
     def _note_unreadable(self, source: str, message: str) -> None:
-        logger.warning("%s: %s", source, message)
-        self.problems.append(Problem(source=source, message=message))
+        problem = Problem(source=source, message=message)
+        if problem not in self._before:
+            logger.warning("%s: %s", source, message)
+        self.problems.append(problem)
 
 
 def _first_party(name: str) -> Plugin:

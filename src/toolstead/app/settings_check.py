@@ -1,7 +1,8 @@
 """Checks one layer's table against the model; gives checked leaves, or one error that names every fault.
 
 Each leaf is checked where it was set, so that a complaint can name file and line, and so that a
-bad value is found even when a higher layer would have replaced it.
+bad value is found even when a higher layer would have replaced it. What passed is bounded in depth and can be written
+as TOML, so whatever shows or merges it later needs no bounds of its own.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import msgspec
 
 from toolstead.app.masks import mask_value
 from toolstead.app.settings import OPEN_TABLES, Key, known_keys, known_sections
-from toolstead.app.toml_text import KeyPath, kind_of, toml_key, toml_value
+from toolstead.app.toml_text import DEEPEST, MOST_DIGITS, KeyPath, kind_of, toml_key, toml_value
 from toolstead.errors import SettingsError, find_nearest, suggest
+from toolstead.schema.visible import HALF_CHARACTER
 
 OriginOf = Callable[[tuple[str | int, ...]], str]
 Spelling = Callable[[KeyPath], str]
 
+MOST_FAULTS = 50
 _LONGEST_SHOWN = 80
+_LARGEST_NUMBER = 10**MOST_DIGITS
 
 
 class Leaf(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,27 +46,55 @@ def checked_leaves(table: Mapping[Any, Any], origin_of: OriginOf, spelling: Spel
     Raises:
         SettingsError: Something is unknown or has a bad value; all such faults are in its text.
     """
+    check_depth(table, origin_of)
     walk = _SettingsWalk(origin_of, spelling)
     walk.walk_table((), table)
     if walk.faults:
         first, *others = walk.faults
-        raise SettingsError(key=first.key, origin=first.origin, reason="\n".join((first.reason, *map(str, others))))
+        more = [f"{walk.more:,} more faults; mend these first"] if walk.more else []
+        reason = "\n".join((first.reason, *map(str, others), *more))
+        raise SettingsError(key=first.key, origin=first.origin, reason=reason)
     return walk.leaves
+
+
+def check_depth(table: Mapping[Any, Any], origin_of: OriginOf) -> None:
+    """Refuse tables and lists that are nested too deeply; what passes may be walked by recursion.
+
+    Raises:
+        SettingsError: They are.
+    """
+    waiting: list[tuple[tuple[Any, ...], Any]] = [((), table)]
+    while waiting:
+        path, value = waiting.pop()
+        if len(path) > DEEPEST:
+            where, reason = path[:3], f"is nested too deeply: more than {DEEPEST} tables and lists within each other"
+            raise SettingsError(
+                key=toml_key(list(map(str, where))), origin=origin_of(path), reason=f"{reason}; use fewer"
+            )
+        if isinstance(value, Mapping):
+            waiting.extend(((*path, name), item) for name, item in cast("Mapping[Any, Any]", value).items())
+        elif isinstance(value, list | tuple):
+            waiting.extend(((*path, at), item) for at, item in enumerate(cast("list[Any]", value)))
 
 
 class _SettingsWalk:
     def __init__(self, origin_of: OriginOf, spelling: Spelling) -> None:
         self.leaves: list[Leaf] = []
         self.faults: list[SettingsError] = []
+        self.more = 0
         self._origin_of = origin_of
         self._spelling = spelling
 
     def walk_table(self, path: KeyPath, table: Mapping[Any, Any]) -> None:
         for name, value in table.items():
-            if isinstance(name, str):
-                self._walk_value((*path, name), value)
-            else:
+            if len(self.faults) == MOST_FAULTS:  # each takes a search for the nearest name
+                self.more += 1
+            elif not isinstance(name, str):
                 self._report_fault(path, f"{name!r} is no name of a setting; names are text")
+            elif reason := _text_fault(name):
+                self._report_fault((*path, name), f"has a name that is {reason}; give it another")
+            else:
+                self._walk_value((*path, name), value)
 
     def _walk_value(self, path: KeyPath, value: Any) -> None:
         is_open = path[0] in OPEN_TABLES
@@ -126,7 +158,7 @@ def _plain_value(value: Any) -> Any:
     """Give the value as `tomllib` would have made it: Python's tuples become lists.
 
     Raises:
-        _NoTomlError: TOML has no such value.
+        _NoTomlError: TOML has no such value, or not within its bounds.
     """
     if isinstance(value, list | tuple):
         return [_plain_value(item) for item in cast("list[Any]", value)]
@@ -134,14 +166,25 @@ def _plain_value(value: Any) -> Any:
         table = cast("Mapping[Any, Any]", value)
         if not all(isinstance(name, str) for name in table):
             raise _NoTomlError("a table with names that are not text")
+        if any(map(_text_fault, table)):
+            raise _NoTomlError("a table with names that are not valid text")
         return {name: _plain_value(item) for name, item in table.items()}
+    if isinstance(value, str) and (reason := _text_fault(value)):
+        raise _NoTomlError(reason)
+    if isinstance(value, int) and not -_LARGEST_NUMBER < value < _LARGEST_NUMBER:
+        raise _NoTomlError(f"a number of more than {MOST_DIGITS} digits")
     try:
-        toml_value(value).encode()
+        toml_value(value)
     except TypeError:
         raise _NoTomlError(kind_of(value)) from None
-    except UnicodeEncodeError:
-        raise _NoTomlError("text that is not valid Unicode") from None
     return value
+
+
+def _text_fault(text: str) -> str:
+    """Why no file, program or terminal could be given a text; empty for nearly every one."""
+    if "\0" in text:
+        return "text with a null character"
+    return "text that is not valid Unicode" if HALF_CHARACTER.search(text) else ""
 
 
 def _fits_kind(value: Any, kind: Any) -> bool:

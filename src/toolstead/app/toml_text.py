@@ -1,6 +1,8 @@
-"""TOML as text: values and keys the way it spells them, and the lines that keys stand on.
+"""TOML as text: read within bounds, values and keys the way it spells them, and the lines that keys stand on.
 
-`tomllib`, which gives values without places, reads every key; it is imported when there is TOML to read.
+`tomllib`, which gives values without places, reads every key; it is imported when there is TOML to read. It has no
+bounds of its own: a dotted key of 40,000 parts keeps it busy for a minute, and brackets within each other end in a
+RecursionError. So `find_excess` looks at every text first, in linear time.
 """
 
 from __future__ import annotations
@@ -11,9 +13,29 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from toolstead.errors import SettingsError
+
 KeyPath = tuple[str, ...]
 
+LARGEST = 262_144
+"""Bytes of a file, characters of any other text."""
+TOO_LARGE = f"has more than {LARGEST:,} bytes, the most that settings have; remove what is no setting"
+DEEPEST = 32
+"""Tables and lists within each other, and parts of one dotted key."""
+MOST_KEYS = 10_000
+MOST_DIGITS = 200
+"""Characters of a number; TOML itself promises 19 digits."""
+
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_PART = r"""(?:"(?:[^"\\\n]++|\\[^\n])*+"|'[^'\n]*+'|[A-Za-z0-9_-]++)"""
+_KEY = rf"[ \t]*+{_PART}(?:[ \t]*+\.[ \t]*+{_PART})*+[ \t]*+="
+_TOKEN = (
+    r'''"""(?:[^"\\]++|\\.|"{1,2}+(?!"))*+"{0,5}|"(?:[^"\\\n]++|\\[^\n])*+"?'''
+    r"""|'''(?:[^']++|'{1,2}+(?!'))*+'{0,5}|'[^'\n]*+'?"""
+    r"""|\#[^\n]*+|[^ \t\r\n\[\]{},="'#.]++|[\n\[\]{},=.]"""
+)
+"""Texts, comments, words and signs; a text without an end goes to the end of its line, or of everything."""
+_AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)")
 _TIMES = (datetime.datetime, datetime.date, datetime.time)
 _KINDS: tuple[tuple[Any, str], ...] = (
     (bool, "true or false"),  # before the numbers: Python counts it among them
@@ -63,20 +85,78 @@ def kind_of(value: Any) -> str:
 
 
 def _quote_text(text: str) -> str:
-    # JSON's escapes are TOML's, but JSON does not escape DEL, and TOML does.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    # JSON's escapes are TOML's; what else is not seen, or steers a terminal, is escaped too.
+    quoted = json.dumps(text, ensure_ascii=False)
+    return quoted if quoted.isprintable() else "".join(map(_escape_character, quoted))
+
+
+def _escape_character(character: str) -> str:
+    if character.isprintable():
+        return character
+    return f"\\u{ord(character):04x}" if character <= "\uffff" else f"\\U{ord(character):08x}"
+
+
+def find_excess(text: str) -> tuple[int, str] | None:
+    """The line where a TOML text goes beyond what is read, and what would be right; None for nearly every text.
+
+    Takes linear time whatever the text is, be it TOML or not.
+    """
+    if len(text) > LARGEST:
+        return 1, TOO_LARGE
+    line, depth, keys, dots = 1, 0, 0, 0
+    begins_line = True
+    for token in re.findall(_TOKEN, text, re.DOTALL):
+        sign = token[0]
+        if sign == "#":
+            continue
+        if sign == "." and (dots := dots + 1) == DEEPEST:
+            return line, f"has a key of more than {DEEPEST} parts; put fewer tables into each other"
+        if sign in "\n=,[]{}":
+            dots = 0
+        if sign in "[{" and (depth := depth + 1) > DEEPEST:
+            return line, f"is nested too deeply: more than {DEEPEST} brackets within each other; use fewer"
+        if sign in "]}":
+            depth -= 1
+        if (sign == "=" or (sign == "[" and begins_line)) and (keys := keys + 1) > MOST_KEYS:
+            return line, f"has more than {MOST_KEYS:,} keys; remove what is no setting"
+        if sign in "+-0123456789" and len(token) > MOST_DIGITS:
+            return line, f"has a number of {len(token):,} characters; write at most {MOST_DIGITS}, or a text in quotes"
+        line += token.count("\n")
+        begins_line = sign == "\n" and depth <= 0
+    return None
+
+
+def parse_toml(text: str, origin: str) -> dict[str, Any]:
+    """Read a document.
+
+    Args:
+        text: The text.
+        origin: Where it is from, for messages; they add the line.
+
+    Raises:
+        SettingsError: It is no TOML, or beyond the bounds: where, and what would be right.
+    """
+    import tomllib
+
+    if (excess := find_excess(text)) is not None:
+        line, reason = excess
+        raise SettingsError(key="", origin=f"{origin}:{line}", reason=reason)
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:
+        message = str(error)
+        if (found := _AT_LINE.search(message)) is not None:
+            origin, message = f"{origin}:{found[1]}", f"{message[: found.start()]} at column {found[2]}"
+        elif "end of document" in message:
+            origin = f"{origin}:{text.rstrip().count(chr(10)) + 1}"
+        raise SettingsError(key="", origin=origin, reason=f"is not valid TOML: {message}") from None
 
 
 def split_key(text: str) -> tuple[KeyPath, str] | None:
     """The key of `section."other key".name = value`, part by part, and the text after the `=`; None without a key."""
-    at = text.find("=")
-    while at >= 0:  # an = may stand in a quoted part
-        head = text[:at].strip()
-        table = None if not head or head[0] in "[#" or "\n" in head else read_toml(f"{head} = 0")
-        if table is not None:
-            return _only_path(table), text[at + 1 :]
-        at = text.find("=", at + 1)
-    return None
+    found = re.match(_KEY, text)
+    table = read_toml(f"{found[0]} 0") if found is not None else None
+    return None if found is None or table is None else (_only_path(table), text[found.end() :])
 
 
 def find_lines(text: str, document: Mapping[str, Any]) -> Mapping[tuple[str | int, ...], int]:
@@ -93,7 +173,7 @@ def find_lines(text: str, document: Mapping[str, Any]) -> Mapping[tuple[str | in
         return {}
     lines: dict[tuple[str | int, ...], int] = {}
     table: KeyPath = ()
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
         path: KeyPath | None = None
         if line.lstrip().startswith("["):
             opened = _only_path(read_toml(line))
@@ -109,12 +189,10 @@ def find_lines(text: str, document: Mapping[str, Any]) -> Mapping[tuple[str | in
 
 
 def read_toml(text: str) -> dict[str, Any] | None:
-    """A document; None for what is no TOML."""
-    import tomllib
-
+    """A document; None for what is no TOML, or beyond the bounds."""
     try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError):
+        return parse_toml(text, "")
+    except SettingsError:
         return None
 
 

@@ -182,13 +182,12 @@ def test_all_faults_of_a_file_are_told_together(file: Path) -> None:
         ("a = 1\na = 2\n", 2, "Cannot overwrite"),
         ("x = [\n 1,\n", 2, "at end of document"),
         ("[tools\n", 1, "Expected ']'"),
-        ("a = " + "9" * 5000, None, "limit"),
     ],
 )
-def test_a_syntax_error_is_told_with_file_and_line(text: str, line: int | None, why: str, file: Path) -> None:
+def test_a_syntax_error_is_told_with_file_and_line(text: str, line: int, why: str, file: Path) -> None:
     error = refused(text=text, file=file)
 
-    assert error.origin == (f"{file}:{line}" if line else str(file))
+    assert error.origin == f"{file}:{line}"
     assert error.key == ""
     assert error.reason.startswith("is not valid TOML: ")
     assert why in error.reason
@@ -203,6 +202,13 @@ def test_a_file_that_is_not_utf8_is_refused_with_the_line(file: Path) -> None:
 
     assert error.origin == f"{file}:2"
     assert "UTF-8" in error.reason
+
+
+def test_a_file_of_too_many_bytes_is_refused_though_it_has_fewer_characters(file: Path) -> None:
+    error = refused(text="# " + "é" * 200_000, file=file)
+
+    assert error.origin == str(file)
+    assert error.reason == "has more than 262,144 bytes, the most that settings have; remove what is no setting"
 
 
 def test_a_file_that_cannot_be_read_is_refused(file: Path) -> None:
@@ -265,6 +271,24 @@ def test_what_toml_cannot_hold_is_refused_from_python_too(given: Any, found: str
 
     assert error.origin == "Toolstead(settings=…)"
     assert error.reason.startswith(f"found {found}")
+
+
+def test_what_goes_beyond_the_bounds_is_refused_from_python_too() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(5_000):
+        deep = {"a": deep, "b": [[1]]}
+    error = refused(given={"plugins": {"p": deep}})
+    assert (error.key, error.origin) == ("plugins.p.a", "Toolstead(settings=…)")
+    assert error.reason == "is nested too deeply: more than 32 tables and lists within each other; use fewer"
+    assert "found a number of more than 200 digits" in refused(given={"plugins": {"p": {"x": 10**5_000}}}).reason
+    assert "found text with a null character" in refused(given={"tools": {"proxy": "a\0"}}).reason
+    for name, why in {"a\0": "text with a null character", "\udcff": "text that is not valid Unicode"}.items():
+        assert refused(given={"plugins": {name: {"x": 1}}}).reason == f"has a name that is {why}; give it another"
+        assert "names that are not valid text" in refused(given={"plugins": {"p": {"x": [{name: 1}]}}}).reason
+    lines = refused(given={f"a{number}": 1 for number in range(9_000)}).reason.splitlines()
+    assert (len(lines), lines[-1]) == (51, "8,950 more faults; mend these first")
+    assert "'x.x" in (reason := refused(f"{'.'.join('x' * 40_000)}=1").reason)
+    assert "has a key of more than 32 parts" in reason
 
 
 def test_a_name_that_is_not_text_is_refused() -> None:

@@ -20,7 +20,7 @@ import msgspec
 
 from toolstead.app.private_file import lock_file, write_private, write_synced
 from toolstead.app.trust.snapshot import Pin, PinnedFile, Snapshot, digest_of
-from toolstead.errors import StateError, TrustError
+from toolstead.errors import StateError, TrustError, UnreadableTrustError
 from toolstead.schema.visible import escape_unseen
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,8 @@ class TrustStore:
         """What was approved of a project; None when nothing was, or when it was revoked.
 
         Raises:
-            TrustError: The pins cannot be read or understood.
+            TrustError: The pins cannot be understood.
+            UnreadableTrustError: They cannot be read at the moment.
         """
         place = self.approval_folder(project)
         approval = self._read(place)
@@ -101,7 +102,8 @@ class TrustStore:
         """The approved bytes of one file; None when it is not among the approved ones.
 
         Raises:
-            TrustError: The copy is not what was approved.
+            TrustError: The copy is gone, or not what was approved.
+            UnreadableTrustError: It cannot be read at the moment.
         """
         approval = self.read(project)
         if approval is None or path not in approval.files:
@@ -109,9 +111,8 @@ class TrustStore:
         try:
             data = (self.approval_folder(project) / approval.copy / path).read_bytes()
         except OSError as error:
-            raise TrustError(
-                f"the kept copy of {escape_unseen(path)} cannot be read: {error.strerror}; {_AGAIN}"
-            ) from None
+            kind = TrustError if isinstance(error, FileNotFoundError) else UnreadableTrustError
+            raise kind(f"the kept copy of {escape_unseen(path)} cannot be read: {error.strerror}; {_AGAIN}") from None
         check_pin(approval, path, data)
         return data
 
@@ -191,7 +192,7 @@ class TrustStore:
         except FileNotFoundError:
             return _NOTHING
         except OSError as error:
-            raise TrustError(f"{path} cannot be read: {error.strerror or error}") from error
+            raise UnreadableTrustError(f"{path} cannot be read: {error.strerror or error}") from error
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise TrustError(
                 f"{path} cannot be understood ({error}); delete it and run `toolstead trust` again"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from toolstead.app.trust.approvals import Difference, TrustApproval, TrustStore, check_pin, compare_snapshot
 from toolstead.app.trust.snapshot import Mark, Snapshot, take_mark, take_snapshot
 from toolstead.app.watching import POLL_SECONDS, PollingWatcher, Stamp, is_young, read_stamp
-from toolstead.errors import ToolsteadError, TrustError
+from toolstead.errors import ToolsteadError, TrustError, UnreadableTrustError
 from toolstead.schema.visible import escape_unseen
 from toolstead.tools.sources import Offers
 from toolstead.tools.sources.json_files import JsonFiles, LoadedFile, Reader
@@ -44,6 +44,7 @@ class ProjectTrust:
         users_own: The user's own folder, where it lies in the project's.
         approval: What is approved.
         waiting: What of the project waits for approval.
+        unread: What could not be read at the last look, though it is there: what was read before counts until the next.
     """
 
     name = "trust"
@@ -57,6 +58,8 @@ class ProjectTrust:
         self.users_own = places.user if places.user.is_relative_to(own) else None
         self.approval: TrustApproval | None = None
         self.waiting: tuple[Problem, ...] = ()
+        self.unread: set[str] = set()
+        self._config: tuple[TrustApproval, bytes | None] | None = None
 
     @property
     def pinned(self) -> Pinned | None:
@@ -80,10 +83,13 @@ class ProjectTrust:
         Pins that cannot be read change nothing; the reason is a problem.
         """
         before = (self.approval, self.waiting)
+        self.unread.discard("approval")
         try:
             self.approval = self.approvals.read(self.project)
             self.waiting = tuple(self._waiting_problems(self.approval, self.take_snapshot()))
         except TrustError as error:
+            if isinstance(error, UnreadableTrustError):
+                self.unread.add("approval")
             self.waiting = (Problem(source=self._shown, message=str(error)),)
         if self.waiting != before[1]:
             for problem in self.waiting:
@@ -91,14 +97,23 @@ class ProjectTrust:
         return (self.approval, self.waiting) != before
 
     def approved_config(self) -> bytes | None:
-        """The approved `config.toml`."""
+        """The approved `config.toml`; where it cannot be read at the moment, as it was read under this approval."""
+        was_unread = "config" in self.unread
+        self.unread.discard("config")
         if self.approval is None:
             return None
         try:
-            return self.approvals.approved_content(self.project, CONFIG)
+            content = self.approvals.approved_content(self.project, CONFIG)
+        except UnreadableTrustError as error:
+            if not was_unread:
+                logger.warning("%s", error)
+            self.unread.add("config")
+            return self._config[1] if self._config is not None and self._config[0] == self.approval else None
         except TrustError as error:
             logger.warning("%s", error)
             return None
+        self._config = self.approval, content
+        return content
 
     async def load(self) -> Offers:
         """No tools; what of the project waits."""
@@ -173,7 +188,12 @@ class ApprovedFiles(JsonFiles):
         if approval != self._read_under:  # what was read meanwhile was held against other pins
             self._read_under = approval
             self.read_with(self._reader)
-        return await super().load()
+        offers = await super().load()
+        if self.is_unread:
+            self._trust.unread.add("files")
+        else:
+            self._trust.unread.discard("files")
+        return offers
 
 
 class TrustWatcher(PollingWatcher):
@@ -205,7 +225,7 @@ class TrustWatcher(PollingWatcher):
         """Check once, and report a change if there is one."""
         seen = await asyncio.to_thread(self._take_marks)
         is_settled = isinstance(seen[1], str) or not any(is_young(changed) for _, _, changed, _, _ in seen[1])
-        if self._seen == seen and is_settled:
+        if self._seen == seen and is_settled and not self._trust.unread:
             return
         self._seen = seen
         if self._follow:
@@ -230,10 +250,17 @@ class TrustWatcher(PollingWatcher):
 
 
 def approve_changes(trust: ProjectTrust) -> bool:
-    """Approve what the project brings now; return whether it differed from what was approved."""
+    """Approve what the project brings now; return whether it differed from what was approved.
+
+    What a person could not approve either is refused, and logged.
+    """
+    from toolstead.app.trust.review import what_is_refused  # only authors follow
+
     try:
         snapshot = trust.take_snapshot()
         changes = compare_snapshot(trust.approvals.read(trust.project), snapshot)
+        if changes and (refused := what_is_refused(snapshot)):
+            raise TrustError("; ".join(f"cannot be approved: {reason}" for reason in refused))
         if changes:
             trust.approvals.approve_snapshot(trust.project, snapshot)
             logger.info("%s: approved as it changed: %s", escape_unseen(str(trust.project)), changes)

@@ -1,104 +1,225 @@
 """What a person reads before approving: what would run, and what changed since the last approval.
 
-Every text comes from an untrusted author, so what cannot be seen is shown escaped, and
-long texts are cut.
+Every text comes from an untrusted author, so what cannot be seen is shown escaped. Nothing that decides is left out:
+of files that are loaded (tools, settings, servers) every value is shown whole, or the project cannot be approved.
+Settings are read and checked as the loader does it, so what is approved can be loaded. Of programs and instructions
+the size is shown, and the difference.
 """
 
 from __future__ import annotations
 
 import difflib
-import re
-import tomllib
+import textwrap
 from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
+from toolstead.app.layers import read_document
+from toolstead.app.settings_check import check_depth, checked_leaves
 from toolstead.app.trust.approvals import Difference
 from toolstead.app.trust.snapshot import PinnedFile, Snapshot
+from toolstead.errors import SettingsError
 from toolstead.schema.visible import escape_unseen
+from toolstead.tools.handlers.secrets import REFERENCE
 from toolstead.tools.sources.json_files import is_tool_file
+from toolstead.tools.sources.json_report import FileReport
 
-MOST_DIFF_LINES = 500
+LONGEST_REVIEW = 1_000_000
+"""Characters in all; 5,000 tools have fewer."""
+LONGEST_TEXT = 10_000
 LONGEST_LINE = 500
-_SOME = 40
-_MOST_SETTINGS = 200
+MOST_DIFF_LINES = 500
+_MOST_DIFFS = 10 * MOST_DIFF_LINES
+_WIDTH = 76
 _MOST_COMPARED = 2_000
-_SECRET = re.compile(r"\$\{(\w+)\}")
+_CONFIG = ".toolstead/config.toml"
+_SERVERS = ".mcp.json"
+_DETAILS = {
+    "allowScript": "values that are run as code",
+    "allowLeadingDash": "values that may be options",
+    "allowedHosts": "may reach, though private",
+    "timeout": "timeout (ms)",
+}
+_HINTS = {
+    "readOnlyHint": "read-only",
+    "destructiveHint": "destructive",
+    "idempotentHint": "idempotent",
+    "openWorldHint": "open world",
+}
 
 Lines = Iterator[str]
 
 
+class _Refusal(str):
+    """A line that says why a project cannot be approved."""
+
+    __slots__ = ()
+
+
 def what_would_run(snapshot: Snapshot) -> Lines:
     """Each file of a project, and under it what it would do."""
-    for path, file in snapshot.files.items():
-        yield f"{_escape_line(path)}{' (a program)' if file.executable else ''}"
-        for count, line in enumerate(_review_file(path, file)):
-            if count == _MOST_SETTINGS:
-                yield f"  … more than {_MOST_SETTINGS} lines; look at the file itself"
-                break
-            yield f"  {_escape_line(line)}"
-    for path in snapshot.skipped:
-        yield f"{_escape_line(path)}: no regular file; it is never read"
+    return map(_escape_text, _review_project(snapshot))
+
+
+def what_is_refused(snapshot: Snapshot) -> list[str]:
+    """Why a project cannot be approved: what cannot be shown to a person, or could not be loaded; mostly nothing."""
+    return [_escape_text(line.strip()) for line in _review_project(snapshot) if isinstance(line, _Refusal)]
 
 
 def what_changed(approved: Mapping[str, bytes], snapshot: Snapshot, changes: Difference) -> Lines:
-    """The differences as a unified diff, file by file; bounded."""
-    for count, line in enumerate(_diff_files(approved, snapshot, changes)):
-        if count == MOST_DIFF_LINES:
-            yield f"… more than {MOST_DIFF_LINES} lines; look at the files themselves"
+    """The differences, file by file: of every file as a bounded unified diff, of what decides all that it does."""
+    room = _MOST_DIFFS
+    for path in sorted((*changes.added, *changes.removed, *changes.changed)):
+        before = approved.get(path) if path not in changes.added else None
+        file = snapshot.files.get(path)
+        if room == 0:
+            yield _escape_line(f"{path} differs; look at the file itself")
+        for count, line in enumerate(_diff_file(path, before or b"", snapshot, changes) if room else ()):
+            if count == (most := min(MOST_DIFF_LINES, count + room)):
+                yield f"… more than {most} lines; look at the files themselves"
+                break
+            room -= 1
+            yield _escape_line(line)
+        was, now = _decisive_lines(path, before), _decisive_lines(path, file.data if file is not None else None)
+        if was != now:
+            yield _escape_line(f"{path}, what it does:")
+            yield from map(_escape_text, _diff_lines(was, now))
+
+
+def _review_project(snapshot: Snapshot) -> Lines:
+    room = LONGEST_REVIEW
+    for line in _review_files(snapshot):
+        room -= len(line)
+        if len(line) > LONGEST_TEXT:
+            yield line
+            start = f"{line.strip()[:60]}…"
+            yield _Refusal(
+                f"  {start} has {len(line):,} characters, more than a person looks at: at most {LONGEST_TEXT:,}"
+            )
+        elif room < 0:
+            yield _Refusal(
+                f"there are more than {LONGEST_REVIEW:,} characters to look at; move what is not needed elsewhere"
+            )
             return
-        yield _escape_line(line)
+        else:
+            yield line
 
 
-def _review_file(path: str, file: PinnedFile) -> Lines:
+def _review_files(snapshot: Snapshot) -> Lines:
+    for path, file in snapshot.files.items():
+        yield f"{path}{' (a program)' if file.executable else ''}"
+        lines = _review_decisive(path, file.data)
+        for line in lines if lines is not None else [_describe_file(path, file)]:
+            yield _Refusal(f"  {line}") if isinstance(line, _Refusal) else f"  {line}"
+    for path in snapshot.skipped:
+        yield f"{path}: no regular file; it is never read"
+
+
+def _decisive_lines(path: str, data: bytes | None) -> list[str]:
+    return list(_review_decisive(path, data) or ()) if data is not None else []
+
+
+def _review_decisive(path: str, data: bytes) -> Lines | None:
+    """What a file that is loaded does; None for any other."""
     if path.startswith(".toolstead/tools/") and is_tool_file(Path(path)):
-        return _review_tools(file.data)
-    if path == ".toolstead/config.toml":
-        return _review_settings(file.data)
-    if path == ".mcp.json":
-        return _review_servers(file.data)
+        return _review_tools(path, data)
+    if path == _CONFIG:
+        return _review_settings(data)
+    return _review_servers(data) if path == _SERVERS else None
+
+
+def _describe_file(path: str, file: PinnedFile) -> str:
     if path.startswith(".toolstead/plugins/") and path.endswith(".py"):
-        return iter([f"Python that would run inside Toolstead: {_count_lines(file)}"])
-    if path.endswith(".md"):
-        return iter([f"an agent's instructions: {_count_lines(file)}"])
-    return iter([_count_lines(file)])
+        return f"Python that would run inside Toolstead: {_count_lines(file)}"
+    return f"an agent's instructions: {_count_lines(file)}" if path.endswith(".md") else _count_lines(file)
 
 
-def _review_tools(data: bytes) -> Lines:
-    tools = _json_member(data, "tools")
+def _review_tools(path: str, data: bytes) -> Lines:
+    content, problems = _read_json(path, data)
+    tools = content.get("tools") if content is not None else None
     if not isinstance(tools, list):
-        yield "no tool file that can be read"
-        return
-    for tool in cast("list[Any]", tools)[:_SOME]:
+        yield "no tool file that can be read: nothing of it is loaded"
+    for tool in cast("list[Any]", tools) if isinstance(tools, list) else ():
         if isinstance(tool, dict):
-            given = cast("dict[str, Any]", tool)
-            yield f"{given.get('name')}: {_review_handler(given.get('handler'))}"
-    if len(cast("list[Any]", tools)) > _SOME:
-        yield f"and {len(cast('list[Any]', tools)) - _SOME} tools more; look at the file itself"
+            yield from _review_tool(cast("dict[str, Any]", tool))
+    yield from (f"not loaded: {problem}" for problem in problems)
 
 
-def _review_handler(handler: Any) -> str:
-    match handler:
+def _review_tool(tool: Mapping[str, Any]) -> Lines:
+    handler: Any = tool.get("handler")
+    given = cast("dict[str, Any]", handler) if isinstance(handler, dict) else {}
+    match given:
         case {"type": "shell", "command": command}:
-            return f"runs  {command}{_handler_details(cast('dict[str, Any]', handler), ('cwd', 'env', 'stdin'))}"
+            does, said = f"runs  {_plain_text(command)}", ("type", "command")
         case {"type": "http", "url": url}:
-            given = cast("dict[str, Any]", handler)
-            return f"asks  {given.get('method', 'POST')} {url}{_handler_details(given, ('allowedHosts', 'headers'))}"
+            does, said = (
+                f"asks  {_plain_text(given.get('method', 'POST'))} {_plain_text(url)}",
+                ("type", "method", "url"),
+            )
         case {"type": "file-read", "basePath": folder}:
-            return f"reads files in {folder}"
+            does, said = f"reads files in {_plain_text(folder)}", ("type", "basePath")
         case _:
-            return "a handler that cannot be read"
+            does, said = "a handler that cannot be read", ()
+    yield f"{_plain_text(tool.get('name'))}: {does}"
+    yield from _detail_lines(given, said)
+    yield from _prose_lines("description", tool.get("description"))
+    yield from _prose_lines("takes", _describe_inputs(tool.get("inputSchema")))
+    if hints := _describe_hints(tool.get("annotations")):
+        yield f"  says of itself: {hints}"
 
 
-def _handler_details(handler: Mapping[str, Any], keys: tuple[str, ...]) -> str:
-    """What else decides what a handler does, and the secrets that it is given."""
-    details = [f"{key} {_plain_text(handler[key])}" for key in keys if handler.get(key)]
-    secrets = dict.fromkeys(_SECRET.findall(" ".join(details)))
+def _detail_lines(given: Mapping[str, Any], said: tuple[str, ...]) -> Lines:
+    """What else decides what a handler or a server does, and the secrets that it is given."""
+    secrets: dict[str, None] = {}
+    for key, value in given.items():
+        if key in said or value in ([], {}, "", None):
+            continue
+        text = _plain_text(value)
+        yield f"  {_DETAILS.get(key, key)}: {text}"
+        secrets.update(dict.fromkeys(REFERENCE.findall(text)))
     if secrets:
-        details.append(f"your secrets {', '.join(secrets)}")
-    return "".join(f"; {text}" for text in details)
+        yield f"  is given your secrets: {', '.join(secrets)}"
+
+
+def _prose_lines(label: str, text: Any) -> Lines:
+    shown = f"{label}: {_plain_text(text)}"
+    if not text or len(shown) > LONGEST_TEXT:
+        yield from [f"  {shown}"] if text else []
+        return
+    # Between blanks only: the search for other places would take hours for some texts.
+    lines = textwrap.wrap(escape_unseen(shown), _WIDTH - 6, break_long_words=False, break_on_hyphens=False)
+    yield from (f"    {line}" if count else f"  {line}" for count, line in enumerate(lines))
+
+
+def _describe_inputs(schema: Any) -> str:
+    """The names of a tool's arguments, and what the model is told about them."""
+    match schema:
+        case {"properties": properties} if isinstance(properties, dict):
+            named = cast("dict[str, Any]", properties)
+            return ", ".join(f"{name}{_describe_input(given)}" for name, given in named.items())
+        case _:
+            return ""
+
+
+def _describe_input(given: Any) -> str:
+    match given:
+        case {"description": description}:
+            return f" ({_plain_text(description)})"
+        case _:
+            return ""
+
+
+def _describe_hints(annotations: Any) -> str:
+    given = cast("dict[str, Any]", annotations) if isinstance(annotations, dict) else {}
+    hints = (
+        f"{'not ' if value is False else ''}{_HINTS[key]}" if key in _HINTS else f"{key} {_plain_text(value)}"
+        for key, value in given.items()
+        if value is not None
+    )
+    return ", ".join(hints)
 
 
 def _plain_text(value: Any) -> str:
@@ -106,11 +227,14 @@ def _plain_text(value: Any) -> str:
 
 
 def _review_settings(data: bytes) -> Lines:
+    """Every value, then why the loader would refuse them."""
     try:
-        table = tomllib.loads(data.decode("utf-8-sig"))
-        yield from [f"sets  {key} = {value!r}" for key, value in _walk_leaves(table, "")]
-    except (ValueError, RecursionError):  # ValueError: no TOML, or a number too long to be written out
-        yield "no TOML that can be read"
+        table, origin_of = read_document(Path(_CONFIG), data)
+        check_depth(table, origin_of)
+        yield from (f"sets  {key} = {value!r}" for key, value in _walk_leaves(table, ""))
+        checked_leaves(table, origin_of)
+    except SettingsError as error:
+        yield from (_Refusal(line) for line in str(error).splitlines())
 
 
 def _walk_leaves(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
@@ -122,34 +246,35 @@ def _walk_leaves(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, An
 
 
 def _review_servers(data: bytes) -> Lines:
-    servers = _json_member(data, "mcpServers")
+    content, problems = _read_json(_SERVERS, data)
+    servers = content.get("mcpServers") if content is not None else None
+    yield from (_Refusal(f"{_SERVERS}:{problem}") for problem in problems)
     if not isinstance(servers, dict):
-        yield "no list of MCP servers that can be read"
+        yield 'no list of MCP servers that can be read, such as {"mcpServers": {…}}'
         return
     for name, server in cast("dict[str, Any]", servers).items():
-        match server:
+        given = cast("dict[str, Any]", server) if isinstance(server, dict) else {}
+        match given:
             case {"command": command}:
-                given = cast("dict[str, Any]", server)
                 words = " ".join(_plain_text(word) for word in (command, *_as_list(given.get("args"))))
-                yield f"MCP server {name}: starts  {words}{_handler_details(given, ('cwd', 'env'))}"
+                yield f"MCP server {name}: starts  {words}"
             case {"url": url}:
-                given = cast("dict[str, Any]", server)
-                yield f"MCP server {name}: connects to {url}{_handler_details(given, ('headers',))}"
+                yield f"MCP server {name}: connects to {_plain_text(url)}"
             case _:
                 yield f"MCP server {name}: neither a command nor an address"
+        yield from _detail_lines(given, ("command", "args") if "command" in given else ("url",))
 
 
 def _as_list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
 
 
-def _json_member(data: bytes, name: str) -> Any:
-    """A member of a JSON object; None where there is none."""
-    try:
-        content: Any = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    return cast("dict[str, Any]", content).get(name) if isinstance(content, dict) else None
+def _read_json(path: str, data: bytes) -> tuple[dict[str, Any] | None, list[str]]:
+    """A JSON object within the loader's bounds, and what is wrong with it, each with line and column."""
+    report = FileReport(Path(path))
+    content = report.parse(data)
+    told = ((found, found.message.partition("; a tool file looks like ")[0]) for found in report.problems)
+    return content, [f"{found.line}:{found.column}: {message}" for found, message in told]
 
 
 def _count_lines(file: PinnedFile) -> str:
@@ -159,35 +284,38 @@ def _count_lines(file: PinnedFile) -> str:
     return "1 line" if len(text) == 1 else f"{len(text)} lines"
 
 
-def _diff_files(approved: Mapping[str, bytes], snapshot: Snapshot, changes: Difference) -> Lines:
-    for path in sorted((*changes.added, *changes.removed, *changes.changed)):
-        before = approved.get(path, b"") if path not in changes.added else b""
-        file = snapshot.files.get(path)
-        after = file.data if file is not None else b""
-        if path in changes.added:
-            yield f"added {path}"
-        elif path in changes.removed:
-            yield f"removed {path}"
-        elif before == after:
-            yield f"{path} {'became' if file is not None and file.executable else 'is no longer'} a program"
-        old, new = _text_lines(before), _text_lines(after)
-        if old is None or new is None:
-            yield f"{path}: {len(before):,} bytes became {len(after):,} bytes that are no text"
-            continue
-        names = (f"approved/{path}", f"now/{path}")
-        if len(old) <= _MOST_COMPARED and len(new) <= _MOST_COMPARED:
-            yield from difflib.unified_diff(old, new, *names, lineterm="")
-        else:
-            yield from _diff_long(old, new, *names)
+def _diff_file(path: str, before: bytes, snapshot: Snapshot, changes: Difference) -> Lines:
+    file = snapshot.files.get(path)
+    after = file.data if file is not None else b""
+    if path in changes.added:
+        yield f"added {path}"
+    elif path in changes.removed:
+        yield f"removed {path}"
+    elif before == after:
+        yield f"{path} {'became' if file is not None and file.executable else 'is no longer'} a program"
+    old, new = _text_lines(before), _text_lines(after)
+    if old is None or new is None:
+        yield f"{path}: {len(before):,} bytes became {len(after):,} bytes that are no text"
+        return
+    differences = _diff_lines(old, new)
+    if (first := next(differences, None)) is not None:
+        yield from chain((f"--- approved/{path}", f"+++ now/{path}", first), differences)
 
 
-def _diff_long(old: list[str], new: list[str], before: str, after: str) -> Lines:
+def _diff_lines(old: list[str], new: list[str]) -> Lines:
+    """The lines of a unified diff, without its head."""
+    if len(old) <= _MOST_COMPARED and len(new) <= _MOST_COMPARED:
+        return islice(difflib.unified_diff(old, new, lineterm=""), 2, None)
+    return _diff_long(old, new)
+
+
+def _diff_long(old: list[str], new: list[str]) -> Lines:
     """Long texts without the lines they begin and end with alike: to find more could take hours."""
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
     gone, came = old[head : len(old) - tail], new[head : len(new) - tail]
-    yield from (f"--- {before}", f"+++ {after}", f"@@ -{head + 1},{len(gone)} +{head + 1},{len(came)} @@")
+    yield f"@@ -{head + 1},{len(gone)} +{head + 1},{len(came)} @@"
     for at in range(max(len(gone), len(came))):  # by turns, so that neither hides the other
         yield from (f"-{line}" for line in gone[at : at + 1])
         yield from (f"+{line}" for line in came[at : at + 1])
@@ -205,5 +333,9 @@ def _text_lines(data: bytes) -> list[str] | None:
 
 
 def _escape_line(text: str) -> str:
-    shown = escape_unseen(text[:LONGEST_LINE].replace("\t", "    "))
-    return shown if len(text) <= LONGEST_LINE else f"{shown}… ({len(text) - LONGEST_LINE:,} more)"
+    return _escape_text(text, LONGEST_LINE)
+
+
+def _escape_text(text: str, longest: int = LONGEST_TEXT) -> str:
+    shown = escape_unseen(text[:longest].replace("\t", "    "))
+    return shown if len(text) <= longest else f"{shown}… ({len(text) - longest:,} more)"

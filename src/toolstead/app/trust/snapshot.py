@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolstead.errors import TrustError
+from toolstead.errors import TrustError, UnreadableTrustError
 from toolstead.schema.visible import HALF_CHARACTER, escape_unseen
 
 FOLDERS = (".toolstead", ".claude/agents")
@@ -125,7 +125,7 @@ def take_mark(project: Path, *, without: Path | None = None) -> Mark:
 
 def _unreadable_error(project: Path, error: OSError) -> TrustError:
     name = escape_unseen(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "its folder"
-    return TrustError(f"what {escape_unseen(str(project))} brings cannot be read: {error.strerror} ({name})")
+    return UnreadableTrustError(f"what {escape_unseen(str(project))} brings cannot be read: {error.strerror} ({name})")
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True):

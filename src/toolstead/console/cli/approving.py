@@ -6,7 +6,7 @@ import click
 
 from toolstead.app.trust.approvals import compare_snapshot
 from toolstead.app.trust.approved import ProjectTrust
-from toolstead.app.trust.review import what_changed, what_would_run
+from toolstead.app.trust.review import what_changed, what_is_refused, what_would_run
 from toolstead.app.trust.snapshot import Snapshot
 from toolstead.errors import TrustError
 from toolstead.schema.visible import escape_unseen
@@ -34,7 +34,8 @@ def approve_project(project: ProjectTrust, *, ask: bool, snapshot: Snapshot | No
     changes = compare_snapshot(approval, snapshot)
     shown = escape_unseen(str(project.project))
     where = click.style(shown, bold=True)
-    if approval is not None and not changes:
+    refused = what_is_refused(snapshot)
+    if approval is not None and not changes and not refused:
         mended = ""
         if not project.approvals.is_intact(project.project, approval):
             project.approvals.approve_snapshot(project.project, snapshot)
@@ -48,10 +49,21 @@ def approve_project(project: ProjectTrust, *, ask: bool, snapshot: Snapshot | No
         click.echo(f"{where} brings:", err=True)
         for line in what_would_run(snapshot):
             click.echo(f"  {line}", err=True)
-    else:
+    elif changes:
         click.echo(f"{where} changed since you approved it:", err=True)
         for line in what_changed(_kept_files(project, (*changes.removed, *changes.changed)), snapshot, changes):
             click.echo(_colour_line(line), err=True)
+    else:
+        click.echo(f"{where} is as you approved it, and cannot be used:", err=True)
+    if refused:
+        for reason in refused:
+            click.echo(f"cannot be approved: {reason}", err=True)
+        project.approvals.decline_snapshot(project.project, snapshot.digest)  # shown once, not by every command
+        kept = (
+            "what you approved before stays, until `toolstead trust --revoke`" if approval else "nothing was approved"
+        )
+        click.echo(f"{kept}; when this is mended, run `toolstead trust` again", err=True)
+        return False
     if ask and not click.confirm(f"Trust these {_describe_files(snapshot)}?", err=True):
         project.approvals.decline_snapshot(project.project, snapshot.digest)
         click.echo("not trusted; `toolstead trust` asks again", err=True)

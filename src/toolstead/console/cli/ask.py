@@ -11,7 +11,15 @@ from typing import Any
 import click
 
 from toolstead.app.client import SteadClient
-from toolstead.console.cli.group import DONE, FAILED, common_options, run_with_client, url_option
+from toolstead.console.cli.group import (
+    DONE,
+    FAILED,
+    common_options,
+    echo_json,
+    echo_text,
+    run_with_client,
+    url_option,
+)
 from toolstead.console.cli.invocation import CommandContext
 
 
@@ -68,7 +76,7 @@ class _Shown:
             runtime, model = data.get("runtime"), f", {data['model']}" if data.get("model") else ""
             reason = self.state.get("runtimeReason") if self.state.get("runtime") == runtime else None
             why = f" ({reason})" if reason else ""
-            click.echo(f"{data.get('agent')} answers on {runtime}{why}{model}", err=True)
+            echo_text(f"{data.get('agent')} answers on {runtime}{why}{model}", err=True)
             if self.url is not None:
                 click.echo(f"by the server at {self.url}", err=True)
         elif kind == "message.delta":
@@ -77,9 +85,9 @@ class _Shown:
             self._whole = True  # it is counted when a message is complete
         elif kind == "tool_use":
             self._end_line()
-            click.echo(f"· {data['name']} {json.dumps(data['input'], ensure_ascii=False)[:200]}", err=True)
+            echo_text(f"· {data['name']} {json.dumps(data['input'], ensure_ascii=False)[:200]}", err=True)
         elif kind == "tool_result" and data["isError"]:
-            click.echo(f"· {data['name']} failed: {data['content'][:500]}", err=True)
+            echo_text(f"· {data['name']} failed: {data['content'][:500]}", err=True)
 
     def _show_text(self, text: str, attempt: int) -> None:
         if self._whole:
@@ -89,7 +97,7 @@ class _Shown:
             click.echo("· the answer was cut off; it is sent again", err=True)
         self._attempt = attempt
         self._shown += text
-        click.echo(text, nl=False)
+        echo_text(text, nl=False)
         sys.stdout.flush()
 
     def _end_line(self) -> None:
@@ -101,16 +109,16 @@ class _Shown:
     def show_end(self, run: dict[str, Any]) -> int:
         """Show how the run ended; return the exit status."""
         if self.as_json:
-            click.echo(json.dumps(run, indent=2, ensure_ascii=False))
+            echo_json(run)
         elif run["status"] == "completed":
             result = run["result"] or ""
             # A runtime that counts nothing does not mark where a message ends, so another may stand before the last.
-            click.echo("" if self._shown.endswith(result) else result.removeprefix(self._shown))
+            echo_text("" if self._shown.endswith(result) else result.removeprefix(self._shown))
             self._show_usage(run)
         else:
             self._end_line()
             why = run["error"]["message"] if run["error"] else "the server stopped before the run ended"
-            click.echo(f"toolstead: {run['status']}: {why}", err=True)
+            echo_text(f"toolstead: {run['status']}: {why}", err=True)
         return DONE if run["status"] == "completed" else FAILED
 
     def _show_usage(self, run: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import json
 import logging
 import sys
 from collections.abc import Callable, Coroutine
@@ -18,6 +19,7 @@ import click
 
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import ToolsteadError, suggest
+from toolstead.schema.visible import escape_unseen, is_plain
 
 DONE, FAILED, WRONG_USAGE = 0, 1, 2
 """Exit statuses."""
@@ -155,6 +157,19 @@ def count_noun(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def echo_text(text: str, *, nl: bool = True, err: bool = False) -> None:
+    """Print what a model or a client wrote: as it is into a file or a pipe; on a terminal without what steers it."""
+    stream = sys.stderr if err else sys.stdout
+    click.echo(escape_unseen(text, "prose") if stream.isatty() else text, nl=nl, err=err)
+
+
+def echo_json(value: Any) -> None:
+    """Print JSON, letters as they are; on a terminal, as escapes where something in it cannot be seen."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    is_seen = is_plain(text, "prose") or not sys.stdout.isatty()
+    click.echo(text if is_seen else json.dumps(value, indent=2))
+
+
 def run(arguments: list[str] | None, command: click.Command = cli) -> int:
     """Run a command, and return the exit status."""
     try:
@@ -168,7 +183,7 @@ def run(arguments: list[str] | None, command: click.Command = cli) -> int:
         error.show()
         return WRONG_USAGE
     except ToolsteadError as error:
-        click.echo(f"toolstead: {error}", err=True)
+        click.echo(f"toolstead: {escape_unseen(str(error), 'prose')}", err=True)
         return WRONG_USAGE
     except BrokenPipeError:
         sys.stderr.close()

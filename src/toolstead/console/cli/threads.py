@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolstead.app.client import InProcessClient, SteadClient
-from toolstead.console.cli.group import client_command, json_option, stead_command, url_option
+from toolstead.console.cli.group import client_command, echo_json, echo_text, json_option, stead_command, url_option
+from toolstead.schema.visible import escape_unseen
 
 if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
@@ -31,12 +32,12 @@ async def list_threads(client: SteadClient, *, limit: int, as_json: bool) -> Non
     """List the conversations, the newest first."""
     found = await client.list_threads(limit)
     if as_json:
-        click.echo(json.dumps({"threads": found}, indent=2, ensure_ascii=False))
+        echo_json({"threads": found})
     elif not found:
         click.echo('there are none yet; `toolstead ask "…"` begins one', err=True)
     for thread in () if as_json else found:
         title = _shorten_text(thread["title"] or "(no title)", 26)
-        click.echo(f"{thread['id']}  {_render_time(thread['createdAt'])}  {title}")
+        echo_text(f"{thread['id']}  {_render_time(thread['createdAt'])}  {title}")
 
 
 @threads.command("show")
@@ -48,12 +49,12 @@ async def show_thread(client: SteadClient, *, thread_id: str, as_json: bool) -> 
     """Print a conversation."""
     thread = await client.read_thread(thread_id)
     if as_json:
-        click.echo(json.dumps(thread, indent=2, ensure_ascii=False))
+        echo_json(thread)
         return
-    click.echo(click.style(thread["title"] or thread["id"], bold=True))
+    click.echo(click.style(escape_unseen(thread["title"] or thread["id"]), bold=True))
     for message in thread["messages"]:
         click.echo(f"\n{click.style(message['role'], bold=True)}  {_render_time(message['createdAt'])}")
-        click.echo(message["content"])
+        echo_text(message["content"])
 
 
 @threads.command("rename")
@@ -88,10 +89,10 @@ async def export_thread(stead: Toolstead, *, thread_id: str, output: Path | None
 
 
 def _write_thread(thread: Mapping[str, Any], output: Path | None) -> None:
-    text = json.dumps(thread, indent=2, ensure_ascii=False)
     if output is None:
-        click.echo(text)
+        echo_json(thread)
         return
+    text = json.dumps(thread, indent=2, ensure_ascii=False)
     try:
         output.write_text(f"{text}\n", encoding="utf-8")
     except OSError as error:

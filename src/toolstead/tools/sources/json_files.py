@@ -1,12 +1,14 @@
 """Folders of JSON tool files as a source: what did not change is not read again.
 
 A deleted file takes its tools away. A file that became bad keeps its last good tools, marked
-stale, and its problems are reported. Editors' own files and hidden ones are not looked at. The reader of one file is
+stale, and its problems are reported. So does one that cannot be read for a moment, and it is read again at the next
+look. Editors' own files and hidden ones are not looked at. The reader of one file is
 a module of its own, because it needs every kind of handler: where there is no file, nothing of it is imported.
 """
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import logging
@@ -89,7 +91,13 @@ class _KeptFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JsonFiles:
-    """The tool files of some folders, in the order of their paths."""
+    """The tool files of some folders, in the order of their paths.
+
+    Attributes:
+        name: The source's name.
+        folders: Where they are.
+        is_unread: Whether something could not be read at the last load, though it may be as it was.
+    """
 
     def __init__(self, folders: Sequence[Path], reader: Reader, *, name: str = "json") -> None:
         self.name = name
@@ -97,14 +105,20 @@ class JsonFiles:
         self._reader = reader
         self._kept: dict[Path, _KeptFile] = {}
         self._folder_problems: tuple[Problem, ...] = ()
+        self.is_unread = False
 
     async def load(self) -> Offers:
         """Look at every file; read those that changed."""
-        found, self._folder_problems = _scan_folders(self.folders)
+        found, self._folder_problems, unread = _scan_folders(self.folders)
+        still_there = {path: kept.signature for path, kept in self._kept.items() if path.parent in unread}
+        found |= {path: _file_signature(path) or before for path, before in still_there.items()}
         for gone in self._kept.keys() - found.keys():
             logger.info("%s is gone, and its tools with it", self._kept[gone].good.path)
         with _pause_collector():
             self._kept = {path: self._look_at(path, signature) for path, signature in found.items()}
+        self.is_unread = any(map(_may_pass, unread.values())) or any(
+            kept.signature == _NEVER for kept in self._kept.values()
+        )
         tools = [tool for kept in self._kept.values() for tool in kept.tools]
         return Offers(tools=tools, problems=self._collect_problems())
 
@@ -164,7 +178,7 @@ class JsonFiles:
             paths: Files and folders.
             taken: Names that are not free, with their holders.
         """
-        found, problems = _scan_folders(path for path in paths if path.is_dir())
+        found, problems, _ = _scan_folders(path for path in paths if path.is_dir())
         named = (path for path in paths if not path.is_dir() and path not in self.folders)  # no folder yet: no file
         files = dict.fromkeys((*found, *named))
         unreadable = [LoadedFile(path=Path(problem.source), problems=(problem,)) for problem in problems]
@@ -180,7 +194,9 @@ class JsonFiles:
             return kept
         data = _read_content(path)
         content = hash(data)
-        if kept is not None and kept.content == content:
+        if isinstance(data, _UnreadNow):
+            signature = _NEVER  # the next look reads it, whether or not it changes
+        elif kept is not None and kept.content == content:
             return msgspec.structs.replace(kept, signature=signature)
         loaded = self._read(path, data)
         for problem in loaded.problems:
@@ -271,10 +287,11 @@ def _tool_positions(data: bytes) -> dict[str, Position]:
     return locate_each(text, "tools", "name")
 
 
-def _scan_folders(folders: Iterable[Path]) -> tuple[dict[Path, Signature], tuple[Problem, ...]]:
-    """Every tool file with its signature, in the order of folders and names."""
+def _scan_folders(folders: Iterable[Path]) -> tuple[dict[Path, Signature], tuple[Problem, ...], dict[Path, OSError]]:
+    """Every tool file with its signature, in the order of folders and names; and the folders that cannot be read."""
     found: dict[Path, Signature] = {}
     problems: list[Problem] = []
+    unread: dict[Path, OSError] = {}
     for folder in folders:
         try:
             with os.scandir(folder) as entries:
@@ -282,6 +299,7 @@ def _scan_folders(folders: Iterable[Path]) -> tuple[dict[Path, Signature], tuple
         except FileNotFoundError:
             continue
         except OSError as error:
+            unread[folder] = error
             problems.append(Problem(source=str(folder), message=f"the folder cannot be read: {error.strerror}"))
             continue
         for name in names[:MOST_FILES]:
@@ -292,7 +310,7 @@ def _scan_folders(folders: Iterable[Path]) -> tuple[dict[Path, Signature], tuple
         if len(names) > MOST_FILES:
             message = f"{len(names):,} tool files; only the first {MOST_FILES:,} are read"
             problems.append(Problem(source=str(folder), message=message))
-    return found, tuple(problems)
+    return found, tuple(problems), unread
 
 
 def _file_signature(path: Path) -> Signature | None:
@@ -310,7 +328,19 @@ def _read_content(path: Path) -> bytes | str:
     try:
         return _read_regular(path)
     except OSError as error:
-        return f"cannot be read: {error.strerror}"
+        kind = _UnreadNow if _may_pass(error) else str
+        return kind(f"cannot be read: {error.strerror}")
+
+
+class _UnreadNow(str):
+    """Why a file cannot be read at the moment."""
+
+    __slots__ = ()
+
+
+def _may_pass(error: OSError) -> bool:
+    """Whether the machine is short of something, and the file itself may be as it was."""
+    return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EIO, errno.ESTALE)
 
 
 def _is_cut_off(path: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import time
 from pathlib import Path
 
@@ -86,6 +87,31 @@ async def test_what_cannot_be_read_is_news_once(trust: ProjectTrust, monkeypatch
     for _ in range(3):
         await watcher.check()
     assert news.count == 1
+
+
+async def test_what_could_not_be_read_for_a_moment_is_read_again_though_nothing_changed(
+    trust: ProjectTrust, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolstead.app.watching.YOUNG_NS", 0)
+    before, refreshed = resource.getrlimit(resource.RLIMIT_NOFILE), list[set[str]]()
+
+    async def refresh() -> None:
+        trust.refresh_approval()
+        refreshed.append(set(trust.unread))
+
+    async def refresh_without_files() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+        try:
+            await refresh()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+    approve_changes(trust)
+    watcher = TrustWatcher(trust, lambda: refresh() if refreshed else refresh_without_files())
+    for _ in range(4):
+        await watcher.check()
+    assert refreshed == [{"approval"}, set()]
+    assert trust.approval is not None
 
 
 async def test_news_that_cannot_be_taken_is_logged_and_the_next_is_told(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import sys
 import time
 from pathlib import Path
@@ -66,6 +67,27 @@ def names(offers: Any) -> list[str]:
 )
 def test_editors_own_files_are_not_tool_files(name: str, expected: bool) -> None:
     assert is_tool_file(Path("/tools", name)) is expected
+
+
+async def test_files_that_cannot_be_opened_for_a_moment_keep_their_tools_and_are_read_at_the_next_look(
+    tmp_path: Path,
+) -> None:
+    file, before = tmp_path / "a.json", resource.getrlimit(resource.RLIMIT_NOFILE)
+    write(file, shell("old", "ls"))
+    files = JsonFiles([tmp_path], Counting())
+    await files.load()
+    write(file, shell("new", "ls"))
+    os.utime(file, (1, 1))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        for _ in range(2):
+            offers = await files.load()
+            assert (names(offers), files.is_unread) == (["old"], True)
+            assert {problem.message.rpartition(": ")[2] for problem in offers.problems} == {"Too many open files"}
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    offers = await files.load()
+    assert (names(offers), files.is_unread, list(offers.problems)) == (["new"], False, [])
 
 
 async def test_a_loader_that_fails_on_one_file_sets_that_file_aside_alone(
