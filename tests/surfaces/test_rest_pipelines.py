@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from typing import Any
 
 import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from tests.surfaces.rest_server import SAY, Connection, request, running
+from tests.surfaces.rest_server import SAY, Connection, request, running, tool
 from tests.surfaces.test_rest_calls import Waiting
 from tests.waiting import PATIENCE, until
 from toolstead.adapters.http import protocol
@@ -31,6 +32,13 @@ def head_of(size: int, *, in_url: bool = False) -> bytes:
 
 def count_queued() -> int:
     return sum(isinstance(each, RequestResponseCycle) for each in gc.get_objects())
+
+
+async def _nap(_: dict[str, Any]) -> str:
+    """Take a few turns of the loop, in which the server could read."""
+    for _turn in range(5):
+        await asyncio.sleep(0)
+    return "rested"
 
 
 async def hear(connection: Connection) -> str:
@@ -71,6 +79,23 @@ async def test_behind_a_call_that_takes_long_only_a_few_requests_are_parsed() ->
         waiting.go.set()
         assert await hear(connection) == "finished"
         for _ in range(count):
+            assert (await connection.reply()).status == 200
+        await asyncio.wait_for(sending, PATIENCE)
+
+
+async def test_requests_that_are_answered_let_no_more_be_read_while_others_wait() -> None:
+    waiting = Waiting()
+    nap, wait = (request("POST", f"/api/tools/{name}/call", {}) for name in ("nap", "wait"))
+    async with running(SAY, waiting.tool, tool("nap", _nap)) as live:
+        connection = await live.connect()
+        rest = saying("x" * 4_000) * 5_000
+        sending = asyncio.create_task(connection.send(nap * 150 + wait + rest))
+        await asyncio.wait_for(waiting.begun.wait(), PATIENCE)
+        for _ in range(20):
+            assert (await live.get("/api/health")).status == 200
+        assert connection.writer.transport.get_write_buffer_size() > len(rest) / 2, "the client still has it"
+        waiting.go.set()
+        for _ in range(151 + 5_000):
             assert (await connection.reply()).status == 200
         await asyncio.wait_for(sending, PATIENCE)
 
@@ -144,7 +169,7 @@ async def test_blank_lines_alone_do_not_keep_a_connection_open(monkeypatch: pyte
 
 async def test_a_client_that_disconnects_cancels_its_call_whatever_is_queued_behind_it() -> None:
     waiting = Waiting()
-    async with running(SAY, waiting.tool) as live:
+    async with running(SAY, waiting.tool, timeout=10 * PATIENCE) as live:
         connection = await live.connect()
         await connection.send(request("POST", "/api/tools/wait/call", {}) + HEALTH)
         await asyncio.wait_for(waiting.begun.wait(), PATIENCE)

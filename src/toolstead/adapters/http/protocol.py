@@ -302,8 +302,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self.waiting_since = None
         if not self._has_unanswered():
             self._send_refusal()
-        elif self.pipeline and self._in_body:
-            self.pipeline.popleft()  # the refused request itself, the last of the queue
 
     def _send_refusal(self) -> None:
         """End the connection, but not at once: that would reset it under a client that still sends.
