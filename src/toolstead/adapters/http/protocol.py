@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from typing import Any, cast
 
 import httptools
@@ -29,6 +30,7 @@ MOST_QUEUED = 100
 ARRIVAL = 60.0
 """Seconds from the first byte of a request to its last."""
 
+_END_OF_AUTHORITY = re.compile(rb"[/?#]")
 _HAS_BODY = (b"content-length", b"transfer-encoding")
 _SLICE = 16_384
 """Bytes that are parsed before the length of the queue is checked."""
@@ -181,6 +183,8 @@ class BoundedProtocol(HttpToolsProtocol):
             # The parser takes the body for the other protocol: the request would arrive without it.
             detail = "A request with a body cannot ask for another protocol here; send it without the header Upgrade."
             raise RefusedHeadError(problem_response(BAD_HTTP, detail))
+        if not self.url.startswith(b"/"):
+            self._take_host_of_target()
         super().on_headers_complete()
         self._has_advanced = self._in_body = True
         self._head_at_most = self._slice
@@ -281,6 +285,13 @@ class BoundedProtocol(HttpToolsProtocol):
                 return
             else:
                 return
+
+    def _take_host_of_target(self) -> None:
+        """Let the host of a target that is a whole URL replace that of the header, as RFC 9112 (3.2.2) says."""
+        _, found, rest = self.url.partition(b"://")
+        if found:
+            host = _END_OF_AUTHORITY.split(rest, maxsplit=1)[0]
+            self.headers[:] = [(name, host if name == b"host" else value) for name, value in self.headers]
 
     def _count_head(self) -> int:
         """The bytes of a complete head, however it was cut into reads; optional whitespace does not count."""

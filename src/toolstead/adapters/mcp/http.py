@@ -16,7 +16,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from toolstead.adapters.http.asgi import JSON_TYPE, ASGIApp, HttpResponse, Message, Receive, Scope, Send
 from toolstead.adapters.http.guard import RETRY_AFTER
 from toolstead.adapters.mcp.caller_side import connection_of
-from toolstead.adapters.mcp.fast_path.calls import INTERNAL_ERROR, FastPath, render_refusal
+from toolstead.adapters.mcp.fast_path.calls import INTERNAL_ERROR, INVALID_REQUEST, FastPath, render_refusal
 from toolstead.adapters.mcp.fast_path.http import HttpFastPath, find_session_id, is_handshake
 from toolstead.adapters.mcp.handshake_sessions import IDLE, MOST, HandshakeSession, HandshakeSessions
 from toolstead.adapters.mcp.server import ToolsteadServer
@@ -24,6 +24,31 @@ from toolstead.adapters.mcp.server import ToolsteadServer
 _REFUSED = 400
 """From this status on, the SDK has refused the request."""
 _NOT_FOUND = 404
+
+
+_NO_MESSAGE = render_refusal(None, INVALID_REQUEST, "Invalid request: not a JSON-RPC 2.0 message")
+_VALIDATION = b'"message":"Validation error: '
+
+
+def _hide_validation(send: Send) -> Send:
+    """Replace the SDK's refusal of what is no message: it has pages of its validator's text about its own classes."""
+    held: Message | None = None
+
+    async def pass_on(message: Message) -> None:
+        nonlocal held
+        if message["type"] == "http.response.start" and message["status"] == _REFUSED:
+            held = message
+            return
+        if held is not None:
+            start, held = held, None
+            if _VALIDATION in message.get("body", b""):
+                message = {**message, "body": _NO_MESSAGE}
+                length = (b"content-length", b"%d" % len(_NO_MESSAGE))
+                start = {**start, "headers": [*(pair for pair in start["headers"] if pair[0] != length[0]), length]}
+            await send(start)
+        await send(message)
+
+    return pass_on
 
 
 class McpEndpoint:
@@ -80,6 +105,7 @@ class McpEndpoint:
         # Whitespace around a header value is not part of it (RFC 9110 §5.5), and httptools keeps it at the end.
         headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         scope = {**scope, "headers": headers}
+        send = _hide_validation(send)
         key = find_session_id(headers)
         if key is None and scope["method"] == "POST" and is_handshake(headers):
             await self._open_session(scope, receive, send)

@@ -39,6 +39,7 @@ LIST_CHANGED: Final = b'{"jsonrpc":"2.0","method":"notifications/tools/list_chan
 
 _CAPABILITIES: Final = b'{"logging":{},"tools":{"listChanged":true}}'
 INTERNAL_ERROR = -32603
+INVALID_REQUEST = -32600
 _LONGEST_CALL_ID = 128
 _HEADER_RULE = b'"x-mcp-header"'
 """A schema with this keyword requires headers, which the SDK compares with the arguments."""
