@@ -294,3 +294,14 @@ async def test_a_database_that_opens_only_half_is_closed_again_and_the_next_requ
             assert len(journals) == 1
         finally:
             await context.__aexit__(None, None, None)
+
+
+async def test_the_failure_of_a_server_database_begins_with_its_url_and_has_no_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLSTEAD_DATABASE_URL", "postgresql://me:s3cret@127.0.0.1:1/nothing")
+    async with serving(tmp_path) as client:
+        reply = await client.get("/api/threads")
+        assert (reply.status, reply.problem["type"]) == (503, "/docs#storage")
+        assert reply.problem["detail"].startswith("postgresql://me:***@127.0.0.1:1/nothing ")
+        assert "s3cret" not in reply.body.decode()

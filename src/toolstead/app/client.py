@@ -213,7 +213,7 @@ class HttpClient:
         thread = self._check_keys(await self._send_request("GET", path), {"messages"})
         while (following := thread.pop("next", None)) is not None:
             page = self._check_keys(
-                await self._send_request("GET", f"{path}?after={_quote_id(following)}"), {"messages"}
+                await self._send_request("GET", f"{path}?after={_quote_id(str(following))}"), {"messages"}
             )
             thread = {**page, "messages": [*thread["messages"], *page["messages"]]}
         return thread

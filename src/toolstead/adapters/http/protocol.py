@@ -134,7 +134,6 @@ class BoundedProtocol(HttpToolsProtocol):
     """
 
     waiting_since: float | None = None
-    flow: HeldFlow
     _taken = 0
     # What was read and not parsed, because the queue is full; the response that ends the connection in its turn; and
     # the request that is being answered.
@@ -153,7 +152,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Start the timeout: it also covers a client that connects and sends nothing."""
         super().connection_made(transport)
-        self.flow = HeldFlow(transport)
+        self.flow = self._held_flow = HeldFlow(transport)
         self._coalescing = CoalescingTransport(transport, self.loop)
         self.transport = cast("asyncio.Transport", self._coalescing)
         self.waiting_since = self._taken_at = self.loop.time()
@@ -179,7 +178,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Check the size of the head; one that came in few bytes needs no count."""
         if self._head_at_most > LARGEST_HEAD and self._count_head() > LARGEST_HEAD:
             raise RefusedHeadError(_refuse_size())
-        if self.parser.should_upgrade() and any(name in _HAS_BODY for name, _ in self.headers):
+        parser = cast("httptools.HttpRequestParser", self.parser)
+        if parser.should_upgrade() and any(name in _HAS_BODY for name, _ in self.headers):
             # The parser takes the body for the other protocol: the request would arrive without it.
             detail = "A request with a body cannot ask for another protocol here; send it without the header Upgrade."
             raise RefusedHeadError(problem_response(BAD_HTTP, detail))
@@ -248,7 +248,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._parse_slice(data[start : start + _SLICE])
             start += _SLICE
         self._held = b"" if self._refusal else data[start:]
-        self.flow.is_held = bool(self._held)
+        self._held_flow.is_held = bool(self._held)
         if self._held:
             self.flow.pause_reading()
 
@@ -272,9 +272,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def _feed_parser(self, data: bytes) -> None:
         """Parse bytes, as uvicorn does, but go on after a request for another protocol: there is none but HTTP here."""
         self._unset_keepalive_if_required()
+        parser = cast("httptools.HttpRequestParser", self.parser)
         while data:
             try:
-                self.parser.feed_data(data)
+                parser.feed_data(data)
             except httptools.HttpParserUpgrade as request:
                 data = data[request.args[0] :]
             except httptools.HttpParserError as error:

@@ -13,7 +13,16 @@ from typing import Any
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from toolstead.adapters.http.asgi import JSON_TYPE, ASGIApp, HttpResponse, Message, Receive, Scope, Send
+from toolstead.adapters.http.asgi import (
+    JSON_TYPE,
+    ASGIApp,
+    HttpResponse,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    TrackedResponse,
+)
 from toolstead.adapters.http.guard import RETRY_AFTER
 from toolstead.adapters.mcp.caller_side import connection_of
 from toolstead.adapters.mcp.fast_path.calls import INTERNAL_ERROR, INVALID_REQUEST, FastPath, render_refusal
@@ -145,18 +154,12 @@ class McpEndpoint:
 
     async def _ask_session(self, session: HandshakeSession, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on a request of a session, which is in use meanwhile."""
-        status = 0
-
-        async def watch_status(message: Message) -> None:
-            nonlocal status
-            status = message.get("status", status)
-            await send(message)
-
+        response = TrackedResponse(send)
         if scope["method"] == "DELETE":  # from here on its id is invalid, also while the SDK ends it
             self._sessions.forget_session(session.key)
         with session:
-            await self._manager.asgi_app(scope, receive, watch_status)
-        if status == _NOT_FOUND:
+            await self._manager.asgi_app(scope, receive, response)
+        if response.status == _NOT_FOUND:
             self._sessions.forget_session(session.key)
 
     async def _end_session(self, key: bytes) -> None:
