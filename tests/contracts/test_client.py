@@ -16,6 +16,7 @@ from toolstead import Toolstead, ToolsteadError
 from toolstead.app.client import InProcessClient, SteadClient, open_client
 from toolstead.app.server_file import ServerAddress, ServerFile
 from toolstead.errors import ServeError
+from toolstead.types.thread import Message, Thread
 
 SCRIPT = "- when: hang\n  say: I begin\n  hang: 60\n- say: Hello {{prompt}}\n"
 
@@ -85,6 +86,33 @@ async def test_conversations_are_listed_read_renamed_and_deleted(client: SteadCl
     for work in (client.read_thread("t1"), client.rename_thread("t1", "x"), client.delete_thread("t1")):
         with pytest.raises(ToolsteadError, match=re.compile("no thread 't1'", re.IGNORECASE)):
             await work
+
+
+async def test_long_conversations_and_long_lists_come_whole_from_a_server_that_gives_pages(tmp_path: Path) -> None:
+    async with stead_of(tmp_path) as stead:
+        store = (await stead.conversations()).store
+        for number in range(1_100):
+            await store.create_thread(Thread(id=f"t{number}", created_at=float(number)))
+        texts = [str(number) for number in range(450)] + ["x" * 5_000_000] * 3 + ["last"]
+        for number, text in enumerate(texts):
+            await store.add_message(
+                Message(id=f"m{number}", thread_id="t0", role="user", content=text, created_at=float(number))
+            )
+        ready: asyncio.Future[ServerAddress] = asyncio.get_running_loop().create_future()
+        stop = asyncio.Event()
+        serving = asyncio.create_task(stead.serve_http(port=0, on_ready=ready.set_result, stop=stop))
+        try:
+            await asyncio.wait_for(ready, PATIENCE)
+            inside = InProcessClient(stead)
+            async with open_client(stead.places, no_stead, url=None, read_token=no_token) as client:
+                assert await client.read_thread("t0") == await inside.read_thread("t0")
+                assert [one["content"] for one in (await client.read_thread("t0"))["messages"]] == texts
+                for limit in (1, 500, 501, 1_000):
+                    assert await client.list_threads(limit) == await inside.list_threads(limit)
+                assert len(await client.list_threads(2_000)) == 1_100
+        finally:
+            stop.set()
+            await asyncio.wait_for(serving, PATIENCE)
 
 
 async def test_plugins_are_listed_changed_and_reset(client: SteadClient) -> None:

@@ -104,6 +104,36 @@ class TestMessages:
         assert await store.list_messages("t", limit=0) == []
         assert await store.list_messages("nobody") == []
 
+    async def test_messages_come_in_pages_by_number_and_by_bytes(self, store: Store) -> None:
+        for name in ("t", "other"):
+            await store.create_thread(thread(name))
+        said = [message("t", text) for text in ("a", "é" * 600, "b" * 300, "c", "d" * 5_000, "e" * 5_000, "f")]
+        for one in said:
+            await store.add_message(one)
+            await store.add_message(message("other", "x" * 2_000))
+
+        async def page(after: int | None = None, **bounds: int) -> tuple[list[str], bool]:
+            last = None if after is None else said[after].id
+            found = await store.list_message_page("t", after=last, **bounds)
+            return [one.content[:1] for one in found.messages], found.has_more
+
+        assert (await store.list_message_page("t")).messages == said
+        assert await page() == (list("aébcdef"), False)
+        assert await page(limit=7) == (list("aébcdef"), False)
+        assert await page(limit=3) == (list("aéb"), True)
+        assert await page(2, limit=3) == (list("cde"), True)
+        assert await page(5, limit=3) == (["f"], False)
+        assert await page(6, limit=3) == ([], False)
+        assert await page(max_bytes=1_201) == (list("aé"), True), "a letter with an accent has two bytes"
+        assert await page(max_bytes=1_200) == (["a"], True)
+        assert await page(3, max_bytes=1_000) == (["d"], True), "one that is too large comes alone"
+        assert await page(4, max_bytes=5_001) == (list("ef"), False)
+        assert (await store.list_message_page("nobody")).messages == []
+        foreign = (await store.list_messages("other"))[0].id
+        for after in (foreign, "nobody"):
+            with pytest.raises(NotFoundError, match=f"no message '{after}'"):
+                await store.list_message_page("t", after=after)
+
     async def test_a_message_for_no_thread_is_refused_with_its_events(self, store: Store) -> None:
         with pytest.raises(NotFoundError, match="no thread 'nobody'"):
             await store.add_message(message("nobody"), [event()])

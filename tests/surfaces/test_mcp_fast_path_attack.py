@@ -20,7 +20,7 @@ from tests.waiting import PATIENCE, until
 from toolstead import PluginContext, Tool, ToolMeta, Toolstead
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError
 from toolstead.adapters.mcp.fast_path import http as fast_path_http
-from toolstead.adapters.mcp.fast_path.http import HandshakeSessions
+from toolstead.adapters.mcp.handshake_sessions import HandshakeSessions
 from toolstead.app.server_file import ServerAddress
 
 pytestmark = [pytest.mark.promise("B6")]
@@ -76,11 +76,13 @@ class Tools:
 
 
 @asynccontextmanager
-async def door(tools: Tools, folder: Path, *, fast_path: bool) -> AsyncIterator[str]:
+async def door(
+    tools: Tools, folder: Path, *overrides: str, fast_path: bool, stop: asyncio.Event | None = None
+) -> AsyncIterator[str]:
     """A stead with these tools, served over HTTP; its address."""
     ready: asyncio.Future[ServerAddress] = asyncio.get_running_loop().create_future()
-    stop = asyncio.Event()
-    async with Toolstead(folder) as stead, asyncio.TaskGroup() as tasks:
+    stop = stop or asyncio.Event()
+    async with Toolstead(folder, overrides=overrides) as stead, asyncio.TaskGroup() as tasks:
         stead.registry.register(*tools.all())
         tasks.create_task(stead.serve_http(port=0, on_ready=ready.set_result, stop=stop, fast_path=fast_path))
         try:

@@ -227,6 +227,19 @@ async def test_a_call_is_cancelled_once_and_silently_before_during_and_after_the
         assert await rest_of(wire) == []
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_cancellation_that_names_a_protocol_version_cancels_as_well(era: Era, tmp_path: Path) -> None:
+    async with hybrid(era, tmp_path) as wire:
+        await begin(wire, "before", tmp_path)
+        await begin(wire, "after", tmp_path)
+        await wire.notify("notifications/cancelled", {"requestId": "before", "_meta": modern_meta()})
+        assert await text_in(tmp_path / "before.ended") == "cancelled 1 times"
+        await hand_over(wire)
+        await wire.notify("notifications/cancelled", {"requestId": "after", "_meta": modern_meta()})
+        assert await text_in(tmp_path / "after.ended") == "cancelled 1 times"
+        assert await rest_of(wire) == []
+
+
 async def begin(wire: Wire, name: str, folder: Path) -> None:
     await ask(wire, name, "tidy", {"began": str(folder / f"{name}.began"), "ended": str(folder / f"{name}.ended")})
     await text_in(folder / f"{name}.began")

@@ -158,7 +158,25 @@ async def test_an_odd_body_is_refused_and_the_next_is_served(mcp: Mcp, version: 
     answer = await mcp.http.post("/mcp", content=body, headers=headers)
     assert answer.status_code == status, answer.text
     assert "Traceback" not in answer.text
+    described = (await mcp.http.get("/openapi.json")).json()["paths"]["/mcp"]["post"]["responses"]["4XX"]["content"]
+    assert answer.headers["content-type"] in described
+    if status == 400:
+        assert answer.json()["error"]["code"] in (-32700, -32600, -32602), "what an MCP client understands"
     assert message_in(await mcp.modern("tools/list"))["result"]["tools"]
+
+
+async def test_what_is_no_message_is_refused_without_the_words_of_a_validator(mcp: Mcp) -> None:
+    await mcp.shake_hands()
+    for headers in ({}, mcp.session):
+        for body in (b"[]", b"1", b'{"jsonrpc": "2.0", "id": {}, "method": 1}', b'{"jsonrpc": "2.0", "id": 1}'):
+            answer = await mcp.http.post("/mcp", content=body, headers=headers)
+            assert answer.status_code == 400
+            assert answer.headers["content-type"] == "application/json"
+            error = {"code": -32600, "message": "Invalid request: not a JSON-RPC 2.0 message"}
+            assert answer.json() == {"jsonrpc": "2.0", "id": None, "error": error}
+    assert (await mcp.post("ping")).status_code == 200
+    for params in ({"name": 5}, {"name": "echo", "arguments": []}, {"name": "echo", "arguments": {"text": 5}}):
+        assert "pydantic" not in (await mcp.post("tools/call", params)).text
 
 
 async def test_blanks_around_a_header_are_no_part_of_it(server: tuple[Program, str]) -> None:

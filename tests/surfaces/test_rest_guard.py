@@ -52,6 +52,44 @@ async def test_no_route_answers_to_a_foreign_name(host: str, caplog: pytest.LogC
         assert "not a name of this server" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("http://evil.example/api/health", 421),
+        ("http://evil.example:80/api/health", 421),
+        ("https://evil.example/?x", 421),
+        ("http://user@127.0.0.1/api/health", 421),
+        ("http://127.0.0.1/api/health", 200),
+        ("HTTP://[::1]:8420/api/health", 200),
+    ],
+)
+async def test_a_whole_url_as_the_target_counts_instead_of_the_host_header(target: str, status: int) -> None:
+    async with running(SAY) as live:
+        for host in ("127.0.0.1", "evil.example"):
+            reply = await live.raw(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            assert reply.status == status
+            assert status == 200 or reply.problem["type"] == "/docs#bad-host"
+        without = await live.raw(f"GET {target} HTTP/1.1\r\n\r\n".encode())
+        assert without.problem["type"] == "/docs#bad-headers"
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "Cross-Site "])
+async def test_a_browser_that_hides_the_page_may_read_but_change_nothing_for_another_site(site: str) -> None:
+    async with running(SAY) as live:
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            refused = await live.ask(method, "/api/tools/reload", headers={"sec-fetch-site": site})
+            assert (refused.status, refused.problem["type"]) == (403, "/docs#bad-origin")
+            assert "Sec-Fetch-Site" in refused.problem["detail"]
+        assert (await live.get("/api/health", sec_fetch_site=site)).status == 200, "a link may lead here"
+        for own in ("same-origin", "none"):
+            reply = await live.ask("POST", "/api/tools/reload", headers={"sec-fetch-site": own})
+            assert reply.status == 200
+    page = "http://page.example"
+    async with running(SAY, allowed_origins=[page]) as live:
+        headers = {"sec-fetch-site": site, "origin": page}
+        assert (await live.ask("POST", "/api/tools/reload", headers=headers)).status == 200, "a listed page"
+
+
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "", "http://localhost:1", "https://127.0.0.1", "x"])
 async def test_no_route_answers_to_a_foreign_page(origin: str) -> None:
     mcp = Mcp()
@@ -94,6 +132,11 @@ async def test_loopback_names_pass_with_any_port_and_their_own_pages_too(name: s
         ({"allowed_hosts": ["stead.example:80"]}, b"stead.example:81", False),
         ({"allowed_hosts": ["fe80::1"]}, b"[fe80::1]:8420", True),
         ({"allowed_hosts": ["stead.example"]}, b"a.stead.example", False),
+        ({}, b"127.0.0.1:65535", True),
+        ({}, b"127.0.0.1:65536", False),
+        ({}, b"127.0.0.1:99999", False),
+        ({}, b"[127.0.0.1]", False),
+        ({"host": "0.0.0.0"}, b"[192.168.1.5]:80", False),
         ({}, b"user@localhost", False),
         ({}, b"localhost/../x", False),
         ({}, b"localhost\x00", False),

@@ -13,6 +13,7 @@ from tests.surfaces.rest_server import nothing_left
 from tests.surfaces.rest_stead import ENDS, SCRIPT, SteadClient, ended, follow, serving
 from toolstead.errors import StorageError
 from toolstead.orchestrator.orchestrator import Orchestrator
+from toolstead.types.thread import Message
 
 
 @pytest.fixture
@@ -66,6 +67,35 @@ async def test_a_thread_is_begun_shown_changed_listed_and_deleted(client: SteadC
     for method, path in [("GET", place), ("PATCH", place), ("DELETE", place), ("GET", f"{place}/events")]:
         found = (await client.ask(method, path)).problem
         assert (found["status"], found["type"]) == (404, "/docs#unknown-thread")
+
+
+async def test_messages_come_in_pages_that_are_bounded_in_number_and_bytes(client: SteadClient) -> None:
+    thread = await begin(client)
+    store = (await client.conversations()).store
+    texts = [str(number) for number in range(250)] + ["x" * 3_900_000] * 7 + ["y" * 9_000_000, "last"]
+    for number, text in enumerate(texts):
+        await store.add_message(
+            Message(id=f"m{number}", thread_id=thread, role="user", content=text, created_at=float(number))
+        )
+
+    async def pages(query: str = "") -> list[list[str]]:
+        found: list[list[str]] = []
+        after = ""
+        while True:
+            reply = await client.get(f"/api/threads/{thread}?{query}{after}")
+            assert len(reply.body) < 12_000_000
+            found.append([message["content"] for message in reply.json["messages"]])
+            if "next" not in reply.json:
+                return found
+            after = f"&after={reply.json['next']}"
+
+    usual = await pages()
+    assert [text for page in usual for text in page] == texts
+    assert [len(page) for page in usual] == [200, 52, 2, 2, 1, 1, 1]
+    assert [text for page in await pages("limit=1000") for text in page] == texts
+    assert [len(page) for page in await pages("limit=100")][:3] == [100, 100, 52]
+    changed = (await client.ask("PATCH", f"/api/threads/{thread}", {"title": "New"})).json
+    assert (len(changed["messages"]), changed["next"]) == (200, "m199")
 
 
 @pytest.mark.promise("P11")
@@ -170,6 +200,10 @@ REFUSED: list[tuple[str, Any, str, str]] = [
     ("POST /api/threads/{id}/messages", {"content": "x", "steer": "yes"}, "bad-body", "/steer"),
     ("POST /api/threads/nobody/messages", {"content": "x"}, "unknown-thread", "'nobody'"),
     ("POST /api/threads/%00/messages", {"content": "x"}, "not-found", "null character"),
+    ("GET /api/threads/{id}?limit=0", None, "bad-query", "from 1 to 1000"),
+    ("GET /api/threads/{id}?limit=1001", None, "bad-query", "from 1 to 1000"),
+    ("GET /api/threads/{id}?after=nobody", None, "bad-query", "there is no message 'nobody' in this thread"),
+    ("GET /api/threads/{id}?before=x", None, "bad-query", "'limit' and 'after'"),
     ("GET /api/threads?limit=0", None, "bad-query", "from 1 to 500"),
     ("GET /api/threads?limit=501", None, "bad-query", "from 1 to 500"),
     ("GET /api/threads?limit=%C2%B2", None, "bad-query", "from 1 to 500"),
@@ -260,3 +294,14 @@ async def test_a_database_that_opens_only_half_is_closed_again_and_the_next_requ
             assert len(journals) == 1
         finally:
             await context.__aexit__(None, None, None)
+
+
+async def test_the_failure_of_a_server_database_begins_with_its_url_and_has_no_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLSTEAD_DATABASE_URL", "postgresql://me:s3cret@127.0.0.1:1/nothing")
+    async with serving(tmp_path) as client:
+        reply = await client.get("/api/threads")
+        assert (reply.status, reply.problem["type"]) == (503, "/docs#storage")
+        assert reply.problem["detail"].startswith("postgresql://me:***@127.0.0.1:1/nothing ")
+        assert "s3cret" not in reply.body.decode()

@@ -24,6 +24,8 @@ OnEvent = Callable[[str, dict[str, Any]], object]
 SECONDS = 60.0
 """How long a server may take for one answer; a stream of events may be silent for longer."""
 
+_THREADS_TOGETHER = 500
+"""Threads that a server lists in one answer."""
 _PLUGIN = frozenset({"name", "version", "enabled", "state", "tools", "settings"})
 _RELOAD = frozenset({"success", "toolCount", "errors", "added", "removed", "changed"})
 
@@ -193,11 +195,28 @@ class HttpClient:
 
     async def list_threads(self, limit: int) -> list[dict[str, Any]]:
         """See `InProcessClient`."""
-        return self._check_keys(await self._send_request("GET", f"/api/threads?limit={limit}"), {"threads"})["threads"]
+        found: list[dict[str, Any]] = []
+        query = ""
+        while len(found) < limit:
+            wanted = min(limit - len(found), _THREADS_TOGETHER)
+            answer = await self._send_request("GET", f"/api/threads?limit={wanted}{query}")
+            page: list[dict[str, Any]] = self._check_keys(answer, {"threads"})["threads"]
+            found += page
+            if len(page) < wanted:
+                break
+            query = f"&before={_quote_id(page[-1]['id'])}"
+        return found
 
     async def read_thread(self, id: str) -> dict[str, Any]:
         """See `InProcessClient`."""
-        return await self._send_request("GET", f"/api/threads/{_quote_id(id)}")
+        path = f"/api/threads/{_quote_id(id)}"
+        thread = self._check_keys(await self._send_request("GET", path), {"messages"})
+        while (following := thread.pop("next", None)) is not None:
+            page = self._check_keys(
+                await self._send_request("GET", f"{path}?after={_quote_id(str(following))}"), {"messages"}
+            )
+            thread = {**page, "messages": [*thread["messages"], *page["messages"]]}
+        return thread
 
     async def rename_thread(self, id: str, title: str) -> None:
         """See `InProcessClient`."""

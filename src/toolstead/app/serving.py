@@ -86,6 +86,8 @@ async def serve_http(
     endpoint = McpEndpoint(
         create_server(parts, "default"),
         max_body=server.max_body,
+        session_idle=server.session_idle,
+        max_sessions=server.max_sessions,
         fast_path=create_fast_path(parts) if fast_path else None,
     )
     app = create_app(
@@ -101,6 +103,7 @@ async def serve_http(
         plugins=parts.plugins,
         approvals=parts.approvals,
     )
+    app.stopping.call_at_begin(endpoint.begin_stop)
     with ExitStack() as announcing:
 
         def announce(url: str) -> None:

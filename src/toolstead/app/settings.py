@@ -134,6 +134,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     token: Token = ""
     allowed_hosts: Hosts = ()
     allowed_origins: Origins = ()
+    session_idle: Seconds = 1800
+    max_sessions: Several = 1000
     max_body: Size = 4_194_304
 
     def __repr__(self) -> str:
@@ -192,6 +194,8 @@ IN_EFFECT = frozenset(
         "server.token",
         "server.allowed_hosts",
         "server.allowed_origins",
+        "server.session_idle",
+        "server.max_sessions",
         "server.max_body",
     }
 )

@@ -54,6 +54,17 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     events: Sequence[Event] = ()
 
 
+class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some messages of a thread, in order.
+
+    Attributes:
+        has_more: Whether others follow.
+    """
+
+    messages: list[Message]
+    has_more: bool
+
+
 class HeldRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run of some process."""
 
@@ -207,6 +218,15 @@ class Store(Protocol):
 
     async def list_messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
         """Its messages, oldest first; with a limit the newest of them."""
+        ...
+
+    async def list_message_page(
+        self, thread_id: str, *, after: str | None = None, limit: int = 200, max_bytes: int = 8 << 20
+    ) -> MessagePage:
+        """Its next messages after one of them, oldest first: at most `limit`, and at most `max_bytes` of content.
+
+        A message that is larger than `max_bytes` is a page of its own. Raises NotFoundError for `after`.
+        """
         ...
 
     async def add_message(

@@ -48,6 +48,8 @@ _VARY = (b"vary", b"Origin")
 _PAGE_METHODS = (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE")
 _PAGE_READABLE = (b"access-control-expose-headers", b"Mcp-Session-Id, Retry-After, WWW-Authenticate")
 _PREFLIGHT_AGE = (b"access-control-max-age", b"600")
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_FOREIGN_SITES = (b"cross-site", b"same-site")
 _ONCE = (b"host", b"origin", b"authorization", b"cookie", b"content-type", b"content-length")
 _JSON = re.compile(rb"application/json\s*(?:;\s*charset=\"?utf-?8\"?\s*)?;?", re.IGNORECASE)
 
@@ -127,7 +129,12 @@ class RequestGuard:
         if not self._names.allows_host(host):
             return _refuse_host(path, host)
         origin = headers.get(b"origin")
-        if origin is not None and not self._names.is_own_page(origin, host):
+        if origin is None:
+            # A browser names the page that asks for a change; one that does not still says when it is foreign.
+            site = headers.get(b"sec-fetch-site")
+            if site is not None and scope["method"] not in _SAFE and site.strip().lower() in _FOREIGN_SITES:
+                return _refuse_site(path, site)
+        elif not self._names.is_own_page(origin, host):
             if not self._names.is_listed_page(origin):
                 return _refuse_origin(path, origin)
             if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
@@ -204,6 +211,15 @@ def _refuse_origin(path: str, origin: bytes) -> HttpResponse:
     logger.warning("refused a request of the web page %r: not an allowed origin", shown)
     detail = f"The header Origin is {shown!r}. Only pages of this server may call it"
     return problem_response(BAD_ORIGIN, f"{detail}; add others to `allowed_origins` under [server].", instance=path)
+
+
+def _refuse_site(path: str, site: bytes) -> HttpResponse:
+    shown = make_readable(site.decode("latin-1"), 100)
+    logger.warning("refused a request of an unnamed web page: Sec-Fetch-Site is %r", shown)
+    detail = (
+        f"The header Sec-Fetch-Site is {shown!r}, and there is no Origin. Only pages of this server may change things"
+    )
+    return problem_response(BAD_ORIGIN, f"{detail}; a page in `allowed_origins` must send its Origin.", instance=path)
 
 
 def _refuse_without_token(path: str) -> HttpResponse:

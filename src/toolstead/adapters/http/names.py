@@ -7,6 +7,7 @@ must be listed.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from functools import lru_cache
 
@@ -16,6 +17,7 @@ from toolstead.errors import ServeError
 _AUTHORITY = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::([0-9]{1,5}))?")
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#@\s]+)")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
+_LARGEST_PORT = 65_535
 _REMEMBERED = 512
 
 
@@ -74,9 +76,13 @@ def _is_own_page(origin: bytes, host: bytes) -> bool:
 
 
 def _split_authority(authority: str) -> tuple[str, str] | None:
-    """Host and port of an authority; the port may be empty."""
+    """Host and port of an authority; the port may be empty. None if it is malformed."""
     matched = _AUTHORITY.fullmatch(authority)
-    return None if matched is None else (matched[1] or matched[2], matched[3] or "")
+    if matched is None or int(matched[3] or 0) > _LARGEST_PORT:
+        return None
+    if matched[1] is not None and not isinstance(parse_address(matched[1]), ipaddress.IPv6Address):
+        return None
+    return matched[1] or matched[2], matched[3] or ""
 
 
 def _parse_host_entry(entry: str) -> tuple[str, str]:

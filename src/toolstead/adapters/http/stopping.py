@@ -7,7 +7,7 @@ took too long are cancelled), then the server closes its sockets.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 
 class Stopping:
@@ -17,6 +17,7 @@ class Stopping:
         self.begun = False
         self._requests: dict[asyncio.Task[None], bool] = {}
         self._cut: set[asyncio.Task[None]] = set()
+        self._listeners: list[Callable[[], None]] = []
 
     @property
     def in_flight(self) -> int:
@@ -32,9 +33,15 @@ class Stopping:
         self._requests.pop(task, None)
         self._cut.discard(task)
 
+    def call_at_begin(self, listener: Callable[[], None]) -> None:
+        """Call this when the shutdown begins."""
+        self._listeners.append(listener)
+
     def begin_stop(self) -> None:
         """Refuse new requests from now on, and end the streams."""
         self.begun = True
+        for listener in self._listeners:
+            listener()
         self._cancel_requests(task for task, is_stream in self._requests.items() if is_stream)
 
     def cut_requests(self) -> None:

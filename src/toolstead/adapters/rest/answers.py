@@ -64,16 +64,19 @@ class CallResult(SentStruct, frozen=True, kw_only=True):
 
 
 class ThreadAnswer(SentStruct, frozen=True, kw_only=True):
-    """A conversation.
+    """A conversation, with one page of its messages.
 
     Attributes:
-        messages: The messages, oldest first.
+        messages: The messages of the page, oldest first.
+        next: The value of `after` for the next page; absent on the last one.
     """
 
     flattened: ClassVar[frozenset[str]] = frozenset({"thread"})
+    optional: ClassVar[frozenset[str]] = frozenset({"next"})
 
     thread: Thread
     messages: list[Message]
+    next: str | None = None
 
 
 class ThreadList(SentStruct, frozen=True, kw_only=True):

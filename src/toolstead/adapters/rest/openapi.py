@@ -143,10 +143,18 @@ def mcp_paths() -> Document:
     """`/mcp`: MCP, not REST; the MCP specification defines its shapes."""
     by_protocol = {"description": "As the Streamable HTTP transport of the Model Context Protocol defines it."}
 
-    def describe_path(name: str, summary: str, description: str) -> Document:
-        return describe_operation(name, summary, description, responses={"200": by_protocol})
-
     message = {"description": "A JSON-RPC 2.0 message.", "type": "object"}
+    problem = {"application/problem+json": {"schema": ProblemDocument}}
+    refused = {
+        "description": "Refused by the protocol, with a JSON-RPC error or without a body; or before it got there, "
+        "with a problem document.",
+        "content": {"application/json": {"schema": message}, **problem},
+    }
+
+    def describe_path(name: str, summary: str, description: str) -> Document:
+        responses = {"200": by_protocol, "202": by_protocol, "4XX": refused, "5XX": refused}
+        return describe_operation(name, summary, description, responses=responses)
+
     post = describe_path("mcpMessage", "Send an MCP message", "The same tools for MCP clients, over Streamable HTTP.")
     post["requestBody"] = {"required": True, "content": {"application/json": {"schema": message, "example": _MESSAGE}}}
     return {

@@ -175,5 +175,8 @@ def explain_failures(handler: Handler, *, unknown: ProblemKind | None = NOT_FOUN
 
 
 def _error_sentence(error: Exception) -> str:
+    """An error's text as a sentence; a name or a URL at its beginning stays as it is."""
     text = str(error)
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+    if text.partition(" ")[0].isalpha():
+        text = f"{text[:1].upper()}{text[1:]}"
+    return text if text.endswith(".") else f"{text}."

@@ -59,6 +59,18 @@ def single_value(request: HttpRequest, query: Mapping[str, list[str]], name: str
     return values[0] if values else None
 
 
+def page_size(request: HttpRequest, query: Mapping[str, list[str]], *, usual: int, most: int) -> int:
+    """How many items a page may have, by the parameter `limit`.
+
+    Raises:
+        RequestError: It is not a number from 1 to `most`.
+    """
+    given = single_value(request, query, "limit") or str(usual)
+    if not (given.isascii() and given.isdigit() and 1 <= int(given) <= most):
+        raise wrong_parameter(request, f"limit: must be a whole number from 1 to {most}.")
+    return int(given)
+
+
 def event_id(request: HttpRequest, query: Mapping[str, list[str]]) -> str | None:
     """The event after which a stream begins: `Last-Event-ID`, else `after`; empty for the very first.
 

@@ -20,7 +20,7 @@ from toolstead.adapters.rest.openapi import (
     route,
 )
 from toolstead.adapters.rest.problems import NO_RUNTIME, STORAGE, UNKNOWN_THREAD
-from toolstead.adapters.rest.query import idempotency_key, read_query, single_value, wrong_parameter
+from toolstead.adapters.rest.query import idempotency_key, page_size, read_query, single_value, wrong_parameter
 from toolstead.errors import NotFoundError
 from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
@@ -28,6 +28,10 @@ from toolstead.types.thread import Message, Thread
 
 MOST_LISTED = 500
 _USUALLY_LISTED = 100
+MOST_SHOWN = 1_000
+_USUALLY_SHOWN = 200
+MOST_BYTES = 8 << 20
+"""Of the messages of one page together."""
 
 Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
 """Appears in lists and log lines, so it has no control characters."""
@@ -98,12 +102,10 @@ class ThreadRoutes:
     async def list_threads(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`GET /api/threads`."""
         query = read_query(request, "limit", "before")
-        limit = single_value(request, query, "limit") or str(_USUALLY_LISTED)
+        limit = page_size(request, query, usual=_USUALLY_LISTED, most=MOST_LISTED)
         before = single_value(request, query, "before")
-        if not (limit.isascii() and limit.isdigit() and 1 <= int(limit) <= MOST_LISTED):
-            raise wrong_parameter(request, f"limit: must be a whole number from 1 to {MOST_LISTED}.")
         try:
-            threads = await conversations.store.list_threads(limit=int(limit), before=before)
+            threads = await conversations.store.list_threads(limit=limit, before=before)
         except NotFoundError as error:
             raise wrong_parameter(request, f"before: there is no thread {error.id!r}.") from None
         return HttpResponse.of_json(ThreadList(threads=threads).to_json())
@@ -139,20 +141,34 @@ class ThreadRoutes:
         "/api/threads/{id}",
         "showThread",
         "Show a thread",
-        "With its messages, oldest first.",
-        parameters=[_ID],
-        responses=describe_answer(ThreadAnswer, "The thread.", UNKNOWN_THREAD, STORAGE, example=_WITH_MESSAGES),
+        "With a page of its messages, oldest first. A page ends early, with at least one message, when its messages "
+        f"have more than {MOST_BYTES:,} bytes. `next` is there when more messages follow: give it as `after`.",
+        parameters=[
+            _ID,
+            query_parameter("limit", f"How many messages, at most {MOST_SHOWN}; {_USUALLY_SHOWN} by default.", None),
+            query_parameter("after", "The `next` of the previous page, or the id of any message of the thread.", None),
+        ],
+        responses=describe_answer(
+            ThreadAnswer, "The thread.", UNKNOWN_THREAD, BAD_QUERY, STORAGE, example=_WITH_MESSAGES
+        ),
     )
     async def show_thread(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`GET /api/threads/{id}`."""
-        return await _thread_answer(conversations, await conversations.store.read_thread(request.params["id"]))
+        query = read_query(request, "limit", "after")
+        limit = page_size(request, query, usual=_USUALLY_SHOWN, most=MOST_SHOWN)
+        after = single_value(request, query, "after")
+        thread = await conversations.store.read_thread(request.params["id"])
+        try:
+            return await _thread_answer(conversations, thread, after=after, limit=limit)
+        except NotFoundError as error:
+            raise wrong_parameter(request, f"after: there is no message {error.id!r} in this thread.") from None
 
     @route(
         "PATCH",
         "/api/threads/{id}",
         "changeThread",
         "Change a thread",
-        "Its title, and the agent, model and runtime of its next messages.",
+        "Its title, and the agent, model and runtime of its next messages. The answer has the first page of messages.",
         parameters=[_ID],
         requestBody=body_of(ThreadChange, {"title": "Greetings"}),
         responses=describe_answer(
@@ -228,6 +244,9 @@ class ThreadRoutes:
         return HttpResponse.of_json(MessageAccepted(message_id=accepted.message_id, run_id=accepted.run_id), 202)
 
 
-async def _thread_answer(conversations: Orchestrator, thread: Thread) -> HttpResponse:
-    messages = await conversations.store.list_messages(thread.id)
-    return HttpResponse.of_json(ThreadAnswer(thread=thread, messages=messages).to_json())
+async def _thread_answer(
+    conversations: Orchestrator, thread: Thread, *, after: str | None = None, limit: int = _USUALLY_SHOWN
+) -> HttpResponse:
+    page = await conversations.store.list_message_page(thread.id, after=after, limit=limit, max_bytes=MOST_BYTES)
+    following = page.messages[-1].id if page.has_more else None
+    return HttpResponse.of_json(ThreadAnswer(thread=thread, messages=page.messages, next=following).to_json())

@@ -9,7 +9,22 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from sqlalchemy import Connection, Integer, Select, Table, bindparam, delete, func, insert, literal, or_, select, update
+from sqlalchemy import (
+    Connection,
+    Integer,
+    LargeBinary,
+    Select,
+    Table,
+    bindparam,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 
 from toolstead.adapters.storage.rows import StructRows, StructT, storable_text
 from toolstead.adapters.storage.tables import (
@@ -32,7 +47,7 @@ from toolstead.adapters.storage.tables import (
     threads,
 )
 from toolstead.errors import NotFoundError
-from toolstead.orchestrator.store import Accepted, PluginRow, RunCommand
+from toolstead.orchestrator.store import Accepted, MessagePage, PluginRow, RunCommand
 from toolstead.types.approval import Approval
 from toolstead.types.run import Run
 from toolstead.types.thread import Message, Thread
@@ -51,6 +66,22 @@ _LAST_MESSAGES = (
     .order_by(messages.c.n.desc())
     .limit(bindparam("limit", type_=Integer))
 )
+_MESSAGES_BETWEEN = (
+    select(messages)
+    .where(messages.c.thread_id == bindparam("thread"))
+    .where(messages.c.n > bindparam("first"), messages.c.n <= bindparam("last"))
+    .order_by(messages.c.n)
+)
+_MESSAGE_SIZES = {
+    dialect: select(messages.c.n, size)
+    .where(messages.c.thread_id == bindparam("thread"), messages.c.n > bindparam("first"))
+    .order_by(messages.c.n)
+    .limit(bindparam("limit", type_=Integer))
+    for dialect, size in {
+        "sqlite": func.length(cast(messages.c.content, LargeBinary)),
+        "postgresql": func.octet_length(messages.c.content),
+    }.items()
+}
 _OF_OWNER = (
     select(run_commands)
     .where(run_commands.c.owner == bindparam("owner"))
@@ -107,6 +138,38 @@ def list_messages(connection: Connection, thread_id: str, *, limit: int | None =
         return [MESSAGES.decode_row(row) for row in connection.execute(_MESSAGES, {"thread": thread_id})]
     newest = connection.execute(_LAST_MESSAGES, {"thread": thread_id, "limit": limit}).all()
     return [MESSAGES.decode_row(row) for row in reversed(newest)]
+
+
+def list_message_page(
+    connection: Connection,
+    thread_id: str,
+    *,
+    after: str | None = None,
+    limit: int = 200,
+    max_bytes: int = 8 << 20,
+) -> MessagePage:
+    """The next messages, oldest first. Raises NotFoundError for `after`."""
+    first = 0
+    if after is not None:
+        of_thread = (messages.c.thread_id == thread_id) & (messages.c.id == after)
+        found = connection.execute(select(messages.c.n).where(of_thread)).scalar()
+        if found is None:
+            raise NotFoundError("message", after)
+        first = found
+    # The sizes first: a driver may read a whole result into memory, and a message may have megabytes.
+    parameters = {"thread": thread_id, "first": first, "limit": limit + 1}
+    last, count, total = first, 0, 0
+    with connection.execute(_MESSAGE_SIZES[connection.dialect.name], parameters) as sizes:
+        for n, size in sizes:
+            total += size
+            if count == limit or (count and total > max_bytes):
+                has_more = True
+                break
+            last, count = n, count + 1
+        else:
+            has_more = False
+    rows = connection.execute(_MESSAGES_BETWEEN, {"thread": thread_id, "first": first, "last": last})
+    return MessagePage(messages=[MESSAGES.decode_row(row) for row in rows], has_more=has_more)
 
 
 def find_accepted(connection: Connection, thread_id: str, idempotency_key: str) -> Accepted | None:

@@ -132,6 +132,7 @@ class SqlStore:
     update_thread = _make_runner(queries.update_thread)
     delete_thread = _make_runner(queries.delete_thread)
     list_messages = _make_reader(queries.list_messages)
+    list_message_page = _make_reader(queries.list_message_page)
     add_message = _make_writer(operations.add_message)
     find_accepted = _make_reader(queries.find_accepted)
 

@@ -67,6 +67,8 @@ _FORBIDDEN = tuple(
     )
 )
 _GLOBAL_IPV6 = ipaddress.ip_network("2000::/3")
+_ISATAP = 0x5EFE
+"""Before the IPv4 address, with or without the bit for a global one."""
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -106,10 +108,16 @@ def canonical_host(text: str) -> str:
 
 def why_refused(address: IPAddress) -> str | None:
     """What is wrong with an address, as words that follow "is"; None for one of the public internet."""
-    inside = _embedded_address(address) if isinstance(address, ipaddress.IPv6Address) else None
-    if inside is not None:
-        why = why_refused(inside)
-        return why and f"{inside} inside IPv6, {why}"
+    if isinstance(address, ipaddress.IPv6Address):
+        inside = _embedded_address(address)
+        if inside is not None:
+            why = why_refused(inside)
+            return why and f"{inside} inside IPv6, {why}"
+        # In any network a router may unpack such an address (RFC 5214); the network itself counts as well.
+        if (int(address) >> 32) & 0xFDFF_FFFF == _ISATAP:
+            inside = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+            if (why := why_refused(inside)) is not None:
+                return f"{inside} inside IPv6, {why}"
     is_outside = address.version == 6 and address not in _GLOBAL_IPV6
     otherwise = "not an address of the public internet" if is_outside else None
     return next((kind for network, kind in _FORBIDDEN if address in network), otherwise)

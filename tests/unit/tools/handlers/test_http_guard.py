@@ -81,6 +81,9 @@ def answering(*turns: Sequence[str]) -> tuple[AddressGuard, list[str]]:
         ("64:ff9b::7f00:1", "127.0.0.1 inside IPv6"),
         ("64:ff9b::a00:1", "10.0.0.1 inside IPv6"),
         ("2002:7f00:1::", "127.0.0.1 inside IPv6"),
+        ("2606:4700::5efe:7f00:1", "127.0.0.1 inside IPv6"),
+        ("2606:4700:0:1:200:5efe:a9fe:a9fe", "169.254.169.254 inside IPv6"),
+        ("fe80::5efe:808:808", "a link-local address"),
         ("2002:c0a8:101::5", "192.168.1.1 inside IPv6"),
         ("::127.0.0.1", "not an address of the public internet"),
         ("64:ff9b:1::1", "not an address of the public internet"),
@@ -105,6 +108,8 @@ def test_an_address_that_is_not_of_the_public_internet_is_refused_with_its_kind(
         "2606:2800:220:1:248:1893:25c8:1946",
         "::ffff:8.8.8.8",
         "64:ff9b::808:808",
+        "2606:4700::5efe:808:808",
+        "2606:4700::1:5efe:7f00:1",
         "2002:808:808::1",
     ],
 )

@@ -38,7 +38,8 @@ PAGE: Final = 1_000
 LIST_CHANGED: Final = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
 
 _CAPABILITIES: Final = b'{"logging":{},"tools":{"listChanged":true}}'
-_INTERNAL_ERROR = -32603
+INTERNAL_ERROR = -32603
+INVALID_REQUEST = -32600
 _LONGEST_CALL_ID = 128
 _HEADER_RULE = b'"x-mcp-header"'
 """A schema with this keyword requires headers, which the SDK compares with the arguments."""
@@ -108,7 +109,7 @@ class FastPath:
             return None
         except Exception:
             logger.exception("the result of %r could not be encoded", params.name)
-            return render_refusal(message.id, _INTERNAL_ERROR, "Internal server error")
+            return render_refusal(message.id, INTERNAL_ERROR, "Internal server error")
 
     def _take_generation(self) -> Generation:
         """The current generation; a new one drops what was prepared for the one before."""
@@ -146,7 +147,7 @@ def render_answer(id: MessageId, result: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":' + _render_id(id) + b',"result":' + result + b"}"
 
 
-def render_refusal(id: MessageId, code: int, message: str, data: str | None = None) -> bytes:
+def render_refusal(id: MessageId | None, code: int, message: str, data: str | None = None) -> bytes:
     """The error response to a request, identical to the SDK's."""
     error: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
@@ -175,7 +176,7 @@ def _render_tool(info: ToolInfo, *, modern: bool) -> dict[str, Any]:
     return shown
 
 
-def _render_id(id: MessageId) -> bytes:
+def _render_id(id: MessageId | None) -> bytes:
     return b"%d" % id if type(id) is int else _encode(id)
 
 

@@ -8,14 +8,11 @@ to their end.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import TracebackType
-from typing import Any, Final, Literal, Self, cast
+from typing import Any, Final, Self, cast
 
 from msgspec import UNSET
 
@@ -44,21 +41,11 @@ from toolstead.adapters.mcp.fast_path.messages import (
     read_handshake,
     read_modern,
 )
+from toolstead.adapters.mcp.handshake_sessions import STREAM, HandshakeSession, HandshakeSessions, SessionCall
 from toolstead.concurrency.suspended_coroutine import SuspendedCoroutine, start_coroutine
 
 PING: Final = 15.0
 """Seconds of silence, the same as in the SDK."""
-STREAM: Final[Headers] = (
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache, no-transform"),
-    (b"connection", b"keep-alive"),
-    (b"x-accel-buffering", b"no"),
-)
-LET_THROUGH = 300.0
-"""Seconds after which a session's next request goes to the SDK, so that it does not end the session as idle."""
-
-_MOST_ENDED = 1_000
-"""Ended sessions to keep, for their messages that are still in flight."""
 _CANCELLED = -32800
 _REFUSED = 400
 """From this status on, the SDK has refused the request."""
@@ -121,68 +108,6 @@ class KeepAlive:
                     await self._is_over.wait()
 
 
-@dataclass(slots=True)
-class SessionCall:
-    """One running call of a session."""
-
-    task: asyncio.Task[Any]
-    ended: Literal["", "cancelled", "session"] = ""
-
-    def end_call(self, why: Literal["cancelled", "session"]) -> None:
-        """Cancel it, once."""
-        if not self.ended:
-            self.ended = why
-            self.task.cancel()
-
-
-@dataclass(slots=True)
-class HandshakeSession:
-    """A handshake session, owned by the SDK.
-
-    Attributes:
-        headers: Those of its answers.
-        calls: Its running calls, by the id of the request.
-        seen_by_sdk_at: When the SDK last saw a request of it.
-    """
-
-    headers: Headers
-    calls: dict[str, SessionCall] = field(default_factory=dict[str, SessionCall])
-    seen_by_sdk_at: float = field(default_factory=time.monotonic)
-
-
-class HandshakeSessions:
-    """The initialized sessions, by id as in the header."""
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, HandshakeSession] = {}
-        # A client may end a session before the SDK reports it as initialized; then it must not be added.
-        self._ended: deque[bytes] = deque(maxlen=_MOST_ENDED)
-
-    def learn_session(self, id: str) -> Callable[[], None] | None:
-        """Add an initialized session; None if it is known, or has ended.
-
-        Call the returned function when it ends.
-        """
-        key = id.encode("latin-1")
-        if key in self._known or key in self._ended:
-            return None
-        self._known[key] = HandshakeSession((*STREAM, (b"mcp-session-id", key)))
-        return lambda: self.forget_session(key)
-
-    def find_session(self, key: bytes | None) -> HandshakeSession | None:
-        """The session of a request; None when it is not known (yet)."""
-        return None if key is None else self._known.get(key)
-
-    def forget_session(self, key: bytes | None) -> None:
-        """End the session and its calls."""
-        if key is None:
-            return
-        self._ended.append(key)
-        if (session := self._known.pop(key, None)) is not None:
-            for call in tuple(session.calls.values()):
-                call.end_call("session")
-
-
 class HttpFastPath:
     """`/mcp`: answers plain valid messages, and passes all others to the SDK's application."""
 
@@ -196,8 +121,6 @@ class HttpFastPath:
         raw: Headers = scope["headers"]
         headers = dict(raw)
         if scope["method"] != "POST":
-            if scope["method"] == "DELETE":  # from here on its id is invalid, also while the SDK ends it
-                self._sessions.forget_session(_find_session_id(raw))
             await self._sdk(scope, receive, send)
             return
         body = receive.body if isinstance(receive, BufferedBody) else b""
@@ -214,9 +137,11 @@ class HttpFastPath:
                 elif (
                     version in _HANDSHAKE
                     and (session := self._sessions.find_session(headers.get(b"mcp-session-id")))
-                    and await self._answer_handshake(read_handshake(body), session, send)
+                    and session.is_initialized
                 ):
-                    return
+                    with session:
+                        if await self._answer_handshake(read_handshake(body), session, send):
+                            return
             except NoMessage:
                 pass  # not for the fast path
         response = send if isinstance(send, TrackedResponse) else TrackedResponse(send)
@@ -254,7 +179,7 @@ class HttpFastPath:
 
     async def _answer_handshake(self, message: HandshakeMessage, session: HandshakeSession, send: Send) -> bool:
         """Answer a request; False if it must go to the SDK."""
-        if message.params.meta.version is not UNSET or time.monotonic() - session.seen_by_sdk_at > LET_THROUGH:
+        if message.params.meta.version is not UNSET:
             return False
         match message:
             case CallToolMessage(id=id, params=params) if (
@@ -300,20 +225,22 @@ class HttpFastPath:
         return True
 
     def _after_sdk(self, headers: Headers, body: bytes) -> None:
-        """Note that the SDK accepted a request of a session: it is not idle, and one of our calls may be cancelled."""
-        session = self._sessions.find_session(_find_session_id(headers))
-        if session is None:
+        """Cancel the call that a message to the SDK, which accepted it, asks to cancel."""
+        session = self._sessions.find_session(find_session_id(headers))
+        if session is None or not session.calls:
             return
-        session.seen_by_sdk_at = time.monotonic()
-        if session.calls and (asked := cancelled_id(body)) is not None and (call := session.calls.get(str(asked))):
+        if (asked := cancelled_id(body)) is not None and (call := session.calls.get(str(asked))):
             call.end_call("cancelled")
 
 
-def _find_session_id(headers: Headers) -> bytes | None:
+def is_handshake(headers: Headers) -> bool:
+    """Whether a request is of a handshake version; none is named before the handshake."""
+    return _read_header(headers, b"mcp-protocol-version") in _HANDSHAKE
+
+
+def find_session_id(headers: Headers) -> bytes | None:
     """The session that a request belongs to; None in the modern protocol version, which has no sessions."""
-    if _read_header(headers, b"mcp-protocol-version") not in _HANDSHAKE:
-        return None
-    return _read_header(headers, b"mcp-session-id")
+    return _read_header(headers, b"mcp-session-id") if is_handshake(headers) else None
 
 
 def _read_header(headers: Headers, name: bytes) -> bytes | None:

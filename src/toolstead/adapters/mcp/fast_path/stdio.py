@@ -163,6 +163,8 @@ class StdioFastPath:
             self._tools_changed()
 
     def _take_handshake(self, message: HandshakeMessage, line: bytes) -> bool:
+        if isinstance(message, Cancelled) and str(message.params.requestId) in self._calls:
+            return self._cancel_call(message.params.requestId)
         if message.params.meta.version is not UNSET:
             return self._modern is None and self._hand_over(line)
         match message:
