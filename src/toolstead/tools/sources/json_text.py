@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 SHAPE = '{"name": "my-tools", "tools": […]}'
 _BYTE = re.compile(r"\(byte (\d+)\)")
-_LARGE = re.compile(r"-?\d+(?:\.\d+)?[eE]\+?\d{3,}")
+_LARGE = re.compile(r"(?<![\d.])-?\d+(?:\.\d+)?[eE]\+?\d{3,}")
 _HALF = re.compile(r"\\u[dD][89abAB]\w\w(?:\\u[dD][c-fC-F]\w\w)?|\\u[dD][c-fC-F]\w\w")
 _ONE_ESCAPE = len(r"\ud800")
 _WORD = re.compile(r"\w+")
@@ -30,7 +30,8 @@ _NOT_ASKED_FOR = {
     "Infinity": "Infinity is no JSON value; leave it out, or write null",
 }
 _BLANK = re.compile(r"[ \t\n\r]*")
-_TOKEN = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*")(?P<colon>[ \t\n\r]*:)?|[\[\]{},]')
+# For a text without escapes. What is cut off inside a string is a token too: else each quote would be tried as its end.
+_TOKEN = re.compile(r'(?P<text>"[^"]*"?)(?P<colon>[ \t\n\r]*:)?|[\[\]{},]')
 _decode = json.JSONDecoder().raw_decode
 
 
@@ -92,7 +93,7 @@ def find_repeated_names(text: str) -> Iterator[tuple[tuple[str | int, ...], Posi
     """Duplicate names in the objects of a valid JSON text: the path to each, and its position."""
     path: list[str | int] = []
     names: list[set[str] | None] = []
-    for token in _TOKEN.finditer(text):
+    for token in _TOKEN.finditer(_cover_escapes(text)):
         match token[0][0]:
             case "{" | "[" as bracket:
                 names.append(set() if bracket == "{" else None)
@@ -103,7 +104,7 @@ def find_repeated_names(text: str) -> Iterator[tuple[tuple[str | int, ...], Posi
             case "," if isinstance(path[-1], int):
                 path[-1] += 1
             case '"' if token["colon"] is not None and (seen := names[-1]) is not None:
-                path[-1] = name = str(json.loads(token["text"]))
+                path[-1] = name = str(json.loads(text[slice(*token.span("text"))]))
                 if name in seen:
                     yield tuple(path), find_position(text, token.start())
                 seen.add(name)
@@ -114,7 +115,7 @@ def find_repeated_names(text: str) -> Iterator[tuple[tuple[str | int, ...], Posi
 def find_first_deeper(text: str, most: int) -> Position | None:
     """Where a text, be it valid JSON or not, is first nested more deeply than allowed."""
     depth = 0
-    for token in _TOKEN.finditer(text):
+    for token in _TOKEN.finditer(_cover_escapes(text)):
         match token[0][0]:
             case "{" | "[":
                 depth += 1
@@ -125,6 +126,11 @@ def find_first_deeper(text: str, most: int) -> Position | None:
             case _:
                 pass
     return None
+
+
+def _cover_escapes(text: str) -> str:
+    """A JSON text, as long as before, in which every quote that is left begins or ends a string."""
+    return text.replace("\\\\", "__").replace('\\"', "__") if "\\" in text else text
 
 
 def _find_member(text: str, at: int, step: str | int) -> tuple[int, int] | None:
