@@ -20,7 +20,7 @@ from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.template import TemplateError
 from toolstead.tools.sources.json_files import Example, LoadedFile
 from toolstead.tools.sources.json_format import Checks
-from toolstead.tools.sources.json_report import FileReport, Place
+from toolstead.tools.sources.json_report import MOST_PROBLEMS, FileReport, Place
 from toolstead.types.tool import NO_HINTS, Annotations, Provenance
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ _HINTS = {
     "openWorldHint": "open_world",
 }
 _NAMED_KEY = re.compile(r'"(\w+)": ')
+_MOST_BAD_EXAMPLES = 5
 _DEFAULT_TIMEOUT = {"shell": 30_000, "http": 10_000}
 
 
@@ -110,7 +111,7 @@ class FileReader:
         schema = self._read_schema(tool, "inputSchema", at, report)
         if schema is None:
             return None
-        for warning in schema.warnings:
+        for warning in schema.warnings[:MOST_PROBLEMS]:
             pointer, _, reason = warning.partition(": ")
             line, column = report.find_position((*at, "inputSchema", *_pointer_steps(pointer), "default"))
             logger.warning("%s:%s:%s: tool %r: %s", report.path, line, column, name, reason)
@@ -211,8 +212,14 @@ class FileReader:
         at: Place,
         report: FileReport,
     ) -> None:
-        """Validate every example's input, and build what it would run; nothing is executed."""
+        """Validate every example's input, and build what it would run; nothing is executed.
+
+        After a few bad ones the others wait: to explain one takes time that grows with the schema.
+        """
+        before = report.count
         for number, example in enumerate(examples):
+            if report.count - before >= _MOST_BAD_EXAMPLES:
+                return
             place = (*at, "examples", number)
             match example.get("expect"):
                 case {"schema": expected}:
