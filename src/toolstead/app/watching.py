@@ -155,14 +155,14 @@ class FolderWatcher(BackgroundWatcher):
 
     async def _report_changes(self, paths: Collection[Path]) -> None:
         try:
-            changed = self._files.find_changed(paths)
-            unsettled = self._files.find_unsettled(changed)
+            changed = await asyncio.to_thread(self._files.find_changed, paths)
+            unsettled = await asyncio.to_thread(self._files.find_unsettled, changed)
             if settled := [path for path in changed if path not in unsettled]:
                 await self._on_change(settled)
             if unsettled:
                 logger.debug("%s: not finished, looking again", ", ".join(map(str, unsettled)))
                 await asyncio.sleep(SECOND_LOOK)
-                if changed := self._files.find_changed(unsettled):
+                if changed := await asyncio.to_thread(self._files.find_changed, unsettled):
                     await self._on_change(changed)
         except Exception:
             logger.exception("a change of %s could not be applied", ", ".join(sorted(map(str, paths))[:5]))

@@ -36,7 +36,7 @@ Function = Callable[..., Awaitable[Any]]
 _OURS = (ToolResult, Text, Image, Audio, ResourceLink, EmbeddedResource)
 _NUMBERS = (int, float)
 _SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*$")
-_ARGUMENT = re.compile(r"^\*{0,2}(\w+)(?:\s*\(.*?\))?\s*:\s*(.*)$")
+_ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\((?:[^)]|\)(?!\s*:))*\)\s*)?:\s*(.*)")
 _NOTHING = (Any, None, type(None), inspect.Parameter.empty, typing.NoReturn, typing.Never)
 
 

@@ -120,8 +120,9 @@ def _archived_distributions(archive: str) -> Iterator[tuple[str, Distribution]]:
 
 def _project_name(name: str) -> str:
     """A distribution's name as all spellings of it have it, from its own or that of its metadata's folder."""
-    stem = re.sub(r"(-.*)?\.(dist|egg)-info$", "", name, flags=re.IGNORECASE)
-    return re.sub(r"[-_.]+", "-", stem).lower()
+    lowered = name.lower()
+    stem = lowered.removesuffix(".dist-info").removesuffix(".egg-info")
+    return re.sub(r"[-_.]+", "-", stem if stem == lowered else stem.partition("-")[0])
 
 
 def _offered_plugins(project: str, distribution: Distribution) -> list[Discovered]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import enum
-import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,7 @@ from toolstead.plugins.contract import Plugin
 MASK = "********"
 _SHORTEST_MASKED = 4
 _MOST_FAULTS = 10
-_PLACE = re.compile(r"(.*) - at `\$(.*)`", re.DOTALL)
+_PLACE = " - at `$"
 _ENUM = "Invalid enum value"
 
 
@@ -146,8 +145,9 @@ def _read_by_pydantic(kind: type, table: Mapping[str, Any], faults: list[str]) -
 def _explain_error(key: str, hint: Any, message: str, table: Mapping[str, Any]) -> str:
     """The message of msgspec about a value, with the whole key first, and without the value where it would show it."""
     place = ""
-    if found := _PLACE.fullmatch(message):
-        message, place = found.groups()
+    text, found, path = message.rpartition(_PLACE)
+    if found and path.endswith("`"):
+        message, place = text, path[:-1]
     if message.startswith(_ENUM):
         allowed = [] if place else [repr(value) for part in union_members(hint) for value in _allowed_choices(part)]
         message = f"one of {', '.join(allowed)} is needed" if allowed else "it is none of the values allowed here"

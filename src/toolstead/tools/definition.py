@@ -70,10 +70,10 @@ class RegisteredTool:
             output_schema=self.output,
         )
 
-    def refuse_name(self, holder: str) -> Problem:
-        """The problem of a tool whose name has a holder."""
+    def refuse_name(self, holder: str, *, find_position: bool = True) -> Problem:
+        """The problem of a tool whose name has a holder, with its position unless that would take too long."""
         error = DuplicateToolError(tool=self.info.name, holder=holder)
-        line, column = self.position() or (None, None)
+        line, column = (self.position() if find_position else None) or (None, None)
         return Problem(
             source=self.info.provenance.origin,
             tool_name=self.info.name,

@@ -35,6 +35,8 @@ from toolstead.types.tool import Changes, Problem, Provenance, Reloaded
 logger = logging.getLogger(__name__)
 
 PYTHON = "python"
+MOST_POSITIONS = 50
+"""Contested names whose places are looked up in their files: this is done on the event loop."""
 Listener = Callable[["Swap"], None]
 
 
@@ -287,9 +289,14 @@ class Registry:
             if first is not tool:
                 contested.setdefault(tool.info.name, [first]).append(tool)
         self._contested = bool(contested)
+        places = MOST_POSITIONS
         for name, claimants in contested.items():
             held[name] = winner = _choose_winner(claimants, self.current.held.get(name))
-            problems.extend(loser.refuse_name(_describe_tool(winner)) for loser in claimants if loser is not winner)
+            for loser in claimants:
+                if loser is not winner:
+                    refused = loser.refuse_name(_describe_tool(winner), find_position=places > 0)
+                    problems.append(refused)
+                    places -= 1
         # Old names keep their places in the list, and new ones follow them, so that listing again is stable.
         kept = {name: held[name] for name in self.current.held if name in held}
         return kept | held, problems

@@ -30,7 +30,7 @@ from toolstead.tools.confinement import open_inside
 logger = logging.getLogger(__name__)
 
 INDEX: Final = "index.html"
-_HASHED_NAME: Final = re.compile(r".+[-.][A-Za-z0-9_-]{8,}\.[a-z0-9]+(?:\.map)?")
+_HASHED_NAME: Final = re.compile(r"(?:.+\.|(?:.*[^A-Za-z0-9_-])?[A-Za-z0-9_]*-)[A-Za-z0-9_-]{8,}\.[a-z0-9]+(?:\.map)?")
 _IMMUTABLE: Final = (b"cache-control", b"public, max-age=31536000, immutable")
 _REVALIDATED: Final = (b"cache-control", b"no-cache")
 # Not `mimetypes`: it reads files of the machine, which may declare a script as plain text.

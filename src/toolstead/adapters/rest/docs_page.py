@@ -26,7 +26,7 @@ _ICON = (
 )
 _WIDTH = 84
 _CODE = re.compile(r"`([^`]+)`")
-_LINK = re.compile(r"\[([^\]]+)\]\((/docs#[a-z-]+)\)")
+_LINK = re.compile(r"\[([^\[\]]+)\]\((/docs#[a-z-]+)\)")
 Json = Mapping[str, Any]
 
 

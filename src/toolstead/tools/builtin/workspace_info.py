@@ -32,7 +32,7 @@ _OUTPUT_SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
-_ADDRESS = r"(?s)(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)$"
+_ADDRESS = r"(?s)(?<![A-Za-z0-9+.-])(?P<before>[0-9+.-]*)(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)"
 _HOST = r"(?:\[[^\]]*\]|[^:@/?#]*)(?::\d*)?(?=[/?#]|$)"
 _SCP_PASSWORD = r"^(?P<user>[^:/@]+):[^/]*@(?=[^/@]+:)"
 _NAMES_ITS_USER = frozenset({"ssh", "git+ssh", "ssh+git"})
@@ -99,4 +99,4 @@ def _mask_match(match: re.Match[str]) -> str:
         if scheme.lower() in _NAMES_ITS_USER:
             user = f"{name}:***@" if has_password else f"{name}@"
     place, has_query, _ = rest.partition("?")
-    return f"{scheme}://{user}{place}{'?***' if has_query else ''}"
+    return f"{match['before']}{scheme}://{user}{place}{'?***' if has_query else ''}"

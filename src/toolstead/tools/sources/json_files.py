@@ -8,6 +8,7 @@ a module of its own, because it needs every kind of handler: where there is no f
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
 import json
@@ -15,11 +16,11 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -33,11 +34,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LARGEST_FILE = 4_194_304
+LARGEST_FILE = 1_048_576
 MOST_FILES = 10_000
 _CLOCK_STEP = 20_000_000  # nanoseconds: no file system's clock has longer steps than this
 Signature = tuple[int, int, int]
 _NEVER: Signature = (0, 0, 0)
+_Seen = TypeVar("_Seen")
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,16 +111,13 @@ class JsonFiles:
 
     async def load(self) -> Offers:
         """Look at every file; read those that changed."""
-        found, self._folder_problems, unread = _scan_folders(self.folders)
-        still_there = {path: kept.signature for path, kept in self._kept.items() if path.parent in unread}
-        found |= {path: _file_signature(path) or before for path, before in still_there.items()}
-        for gone in self._kept.keys() - found.keys():
-            logger.info("%s is gone, and its tools with it", self._kept[gone].good.path)
-        with _pause_collector():
-            self._kept = {path: self._look_at(path, signature) for path, signature in found.items()}
-        self.is_unread = any(map(_may_pass, unread.values())) or any(
-            kept.signature == _NEVER for kept in self._kept.values()
-        )
+        if not self._kept and not any(folder.exists() for folder in self.folders):  # many steads have no file
+            self._folder_problems, self.is_unread = (), False
+            return Offers()
+        before = self._kept
+        self._kept, self._folder_problems, self.is_unread = await self._run_aside(self._look_at_all)
+        for gone in before.keys() - self._kept.keys():
+            logger.info("%s is gone, and its tools with it", before[gone].good.path)
         tools = [tool for kept in self._kept.values() for tool in kept.tools]
         return Offers(tools=tools, problems=self._collect_problems())
 
@@ -126,19 +125,16 @@ class JsonFiles:
         """Look again at some files only, such as those a watcher saw change; by default at all of them."""
         gone: list[RegisteredTool] = []
         fresh: list[RegisteredTool] = []
-        for path in dict.fromkeys(self.find_changed(self.folders) if paths is None else paths):
-            if not self._is_own(path):
+        before = self._kept
+        self._kept, looked_at = await self._run_aside(partial(self._look_at_some, paths))
+        for path in looked_at:
+            was, now = before.get(path), self._kept.get(path)
+            if was is not None and now is not None and was.tools is now.tools and was.problems is now.problems:
                 continue
-            before, signature = self._kept.get(path), _file_signature(path)
-            if signature is not None:
-                after = self._kept[path] = self._look_at(path, signature)
-                if before is not None and after.tools is before.tools and after.problems is before.problems:
-                    continue
-                fresh.extend(after.tools)
-            elif before is not None:
-                del self._kept[path]
+            if was is not None and now is None:
                 logger.info("%s is gone, and its tools with it", path)
-            gone.extend(before.tools if before is not None else ())
+            gone.extend(was.tools if was is not None else ())
+            fresh.extend(now.tools if now is not None else ())
         return SourceChanges(gone=gone, fresh=fresh, problems=self._collect_problems())
 
     def read_with(self, reader: Reader) -> None:
@@ -184,6 +180,43 @@ class JsonFiles:
         unreadable = [LoadedFile(path=Path(problem.source), problems=(problem,)) for problem in problems]
         held = dict(taken)
         return [*unreadable, *(_without_taken(self._read(path, _read_content(path)), held) for path in files)]
+
+    async def _run_aside(self, look: Callable[[], _Seen]) -> _Seen:
+        """Look at files in a worker thread, so that the event loop goes on; nothing is changed there.
+
+        When the files were forgotten or got another reader meanwhile, what was seen counts no more.
+        """
+        while True:
+            before = self._kept
+            result = await asyncio.to_thread(look)
+            if self._kept is before:
+                return result
+
+    def _look_at_all(self) -> tuple[dict[Path, _KeptFile], tuple[Problem, ...], bool]:
+        """Every file as it is kept from now on, the folders' problems, and whether something could not be read."""
+        found, problems, unread = _scan_folders(self.folders)
+        still_there = {path: kept.signature for path, kept in self._kept.items() if path.parent in unread}
+        found |= {path: _file_signature(path) or before for path, before in still_there.items()}
+        with _pause_collector():
+            kept = {path: self._look_at(path, signature) for path, signature in found.items()}
+        is_unread = any(map(_may_pass, unread.values())) or any(file.signature == _NEVER for file in kept.values())
+        return kept, problems, is_unread
+
+    def _look_at_some(self, paths: Collection[Path] | None) -> tuple[dict[Path, _KeptFile], list[Path]]:
+        """Every file as it is kept from now on, and those that were looked at."""
+        kept = dict(self._kept)
+        own = [
+            path
+            for path in dict.fromkeys(self.find_changed(self.folders) if paths is None else paths)
+            if self._is_own(path)
+        ]
+        for path in own:
+            signature = _file_signature(path)
+            if signature is not None:
+                kept[path] = self._look_at(path, signature)
+            else:
+                kept.pop(path, None)
+        return kept, own
 
     def _is_own(self, path: Path) -> bool:
         return is_tool_file(path) and path.parent in self.folders

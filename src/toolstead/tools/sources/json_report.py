@@ -19,16 +19,17 @@ from toolstead.schema.visible import escape_unseen, find_hidden
 from toolstead.tools.sources.json_files import LARGEST_FILE
 from toolstead.tools.sources.json_text import (
     SHAPE,
+    Outline,
     Position,
     explain_syntax,
     find_first_deeper,
     find_repeated_names,
-    locate_value,
 )
 from toolstead.types.tool import Problem
 
 DEEPEST = 2 * MAX_DEPTH
 MOST_PROBLEMS = 50
+MOST_NAMES = 50_000
 _NO_OUTLINE = bytes(set(range(256)) - set(b'{}[]"'))
 _DANGLING = re.compile(r"Pointer '([^']*)' does not exist")
 _OUTSIDE = re.compile(r"refers to (\S+), and ")
@@ -85,12 +86,19 @@ class FileReport:
             if not self._is_too_deep(data.decode("utf-8-sig", "replace")):
                 self._report_problem(*explain_syntax(data, str(error)))
             return None
+        if (
+            names := shortest.count(b'":')
+        ) > MOST_NAMES:  # written without blanks and escapes, so no text has these two
+            self._report_problem(
+                Position(1, 1), f"the file has {names:,} names, at most {MOST_NAMES:,} are read; split it into several"
+            )
+            return None
         self.is_flat = len(data) <= MAX_SIZE and _is_flat(shortest)
         if not self.is_flat and self._is_too_deep(self._text):
             return None
         if not isinstance(content, dict):
             self._report_problem(
-                locate_value(self._text, ()),
+                self._outline.locate_value(()),
                 f"a tool file is a JSON object such as {SHAPE}, not {preview_value(content)}",
             )
             return None
@@ -150,11 +158,13 @@ class FileReport:
         if named is not None and shown[:1] == ("tools",):
             shown = shown[2:]
         where = ".".join(str(step) for step in shown)
-        self._report_problem(locate_value(self._text, place, key=key), f"{where}: {reason}" if where else reason, named)
+        self._report_problem(
+            self._outline.locate_value(place, key=key), f"{where}: {reason}" if where else reason, named
+        )
 
     def find_position(self, place: Place) -> Position:
         """Where in the file a place is."""
-        return locate_value(self._text, place)
+        return self._outline.locate_value(place)
 
     def skip_hidden(self, content: dict[str, Any]) -> bool:
         """Report what a reader cannot see, and skip the tools that have it; False when the whole file is unusable."""
@@ -194,6 +204,10 @@ class FileReport:
     @cached_property
     def _text(self) -> str:
         return self._data.decode("utf-8-sig")
+
+    @cached_property
+    def _outline(self) -> Outline:
+        return Outline(self._text)
 
     def _report_problem(self, position: Position, message: str, tool: str | None = None) -> None:
         self.count += 1

@@ -9,12 +9,12 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 SHAPE = '{"name": "my-tools", "tools": […]}'
 _BYTE = re.compile(r"\(byte (\d+)\)")
-_LARGE = re.compile(r"-?\d+(?:\.\d+)?[eE]\+?\d{3,}")
+_LARGE = re.compile(r"(?<![\d.])-?\d+(?:\.\d+)?[eE]\+?\d{3,}")
 _HALF = re.compile(r"\\u[dD][89abAB]\w\w(?:\\u[dD][c-fC-F]\w\w)?|\\u[dD][c-fC-F]\w\w")
 _ONE_ESCAPE = len(r"\ud800")
 _WORD = re.compile(r"\w+")
@@ -30,7 +30,8 @@ _NOT_ASKED_FOR = {
     "Infinity": "Infinity is no JSON value; leave it out, or write null",
 }
 _BLANK = re.compile(r"[ \t\n\r]*")
-_TOKEN = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*")(?P<colon>[ \t\n\r]*:)?|[\[\]{},]')
+# For a text without escapes. What is cut off inside a string is a token too: else each quote would be tried as its end.
+_TOKEN = re.compile(r'(?P<text>"[^"]*"?)(?P<colon>[ \t\n\r]*:)?|[\[\]{},]')
 _decode = json.JSONDecoder().raw_decode
 
 
@@ -50,49 +51,76 @@ def find_position(text: str, at: int) -> Position:
     return Position(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
 
 
+def _counted_lines(text: str) -> Callable[[int], Position]:
+    """What finds the positions of offsets that come in order: each line is counted once."""
+    line, before, counted = 1, -1, 0
+
+    def count_on(at: int) -> Position:
+        nonlocal line, before, counted
+        line += text.count("\n", counted, at)
+        before = max(before, text.rfind("\n", counted, at))
+        counted = at
+        return Position(line, at - before)
+
+    return count_on
+
+
 def locate_value(text: str, path: Sequence[str | int], *, key: bool = False) -> Position:
-    """The position of the value at a path in a valid JSON text.
+    """The position of one value; see `Outline.locate_value`."""
+    return Outline(text).locate_value(path, key=key)
 
-    Args:
-        text: The text.
-        path: Property names and indexes from the root.
-        key: The property's name instead of its value, for the last step.
 
-    A path that does not exist leads to the nearest thing around it.
-    """
-    at = _skip_blanks(text, 0)
-    for number, step in enumerate(path):
-        found = _find_member(text, at, step)
-        if found is None:
-            break
-        name_at, value_at = found
-        at = name_at if key and number == len(path) - 1 else value_at
-    return find_position(text, at)
+class Outline:
+    """Where the members of a valid JSON text stand: each object and each list is walked once, when it is asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._members: dict[int, dict[str | int, tuple[int, int]]] = {}
+
+    def locate_value(self, path: Sequence[str | int], *, key: bool = False) -> Position:
+        """The position of the value at a path.
+
+        Args:
+            path: Property names and indexes from the root.
+            key: The property's name instead of its value, for the last step.
+
+        A path that does not exist leads to the nearest thing around it.
+        """
+        at = _skip_blanks(self._text, 0)
+        for number, step in enumerate(path):
+            found = self.members_at(at).get(step)
+            if found is None:
+                break
+            name_at, value_at = found
+            at = name_at if key and number == len(path) - 1 else value_at
+        return find_position(self._text, at)
+
+    def members_at(self, at: int) -> dict[str | int, tuple[int, int]]:
+        """Where the names and the values of the object or list at an offset begin; it is empty for anything else."""
+        if at not in self._members:
+            self._members[at] = _find_members(self._text, at)
+        return self._members[at]
 
 
 def locate_each(text: str, name: str, key: str) -> dict[Any, Position]:
     """Where the members `key` of the objects in the root's list `name` stand, by their values, in one walk."""
-    found = _find_member(text, _skip_blanks(text, 0), name)
+    outline = Outline(text)
+    found = outline.members_at(_skip_blanks(text, 0)).get(name)
     offsets: dict[Any, int] = {}
-    at = _skip_blanks(text, found[1] + 1) if found is not None else len(text)
-    while at < len(text) and text[at] != "]":
-        member = _find_member(text, at, key)
+    for _, at in outline.members_at(found[1]).values() if found is not None else ():
+        member = outline.members_at(at).get(key)
         if member is not None:
             offsets.setdefault(_decode(text, member[1])[0], member[1])
-        at = _skip_value(text, at)
-    positions: dict[Any, Position] = {}
-    line, counted = 1, 0
-    for value, offset in offsets.items():
-        line, counted = line + text.count("\n", counted, offset), offset
-        positions[value] = Position(line, offset - text.rfind("\n", 0, offset))
-    return positions
+    count_on = _counted_lines(text)
+    return {value: count_on(offset) for value, offset in offsets.items()}
 
 
 def find_repeated_names(text: str) -> Iterator[tuple[tuple[str | int, ...], Position]]:
     """Duplicate names in the objects of a valid JSON text: the path to each, and its position."""
+    count_on = _counted_lines(text)
     path: list[str | int] = []
     names: list[set[str] | None] = []
-    for token in _TOKEN.finditer(text):
+    for token in _TOKEN.finditer(_cover_escapes(text)):
         match token[0][0]:
             case "{" | "[" as bracket:
                 names.append(set() if bracket == "{" else None)
@@ -103,9 +131,9 @@ def find_repeated_names(text: str) -> Iterator[tuple[tuple[str | int, ...], Posi
             case "," if isinstance(path[-1], int):
                 path[-1] += 1
             case '"' if token["colon"] is not None and (seen := names[-1]) is not None:
-                path[-1] = name = str(json.loads(token["text"]))
+                path[-1] = name = str(json.loads(text[slice(*token.span("text"))]))
                 if name in seen:
-                    yield tuple(path), find_position(text, token.start())
+                    yield tuple(path), count_on(token.start())
                 seen.add(name)
             case _:
                 pass
@@ -114,7 +142,7 @@ def find_repeated_names(text: str) -> Iterator[tuple[tuple[str | int, ...], Posi
 def find_first_deeper(text: str, most: int) -> Position | None:
     """Where a text, be it valid JSON or not, is first nested more deeply than allowed."""
     depth = 0
-    for token in _TOKEN.finditer(text):
+    for token in _TOKEN.finditer(_cover_escapes(text)):
         match token[0][0]:
             case "{" | "[":
                 depth += 1
@@ -127,25 +155,26 @@ def find_first_deeper(text: str, most: int) -> Position | None:
     return None
 
 
-def _find_member(text: str, at: int, step: str | int) -> tuple[int, int] | None:
-    """Where a member's name and value begin; the last of equal names counts, as for every parser."""
-    if text[at] == "{" and isinstance(step, str):
-        found: tuple[int, int] | None = None
-        at = _skip_blanks(text, at + 1)
-        while text[at] != "}":
-            name_at = at
-            name, at = _decode(text, at)
-            value_at = _skip_blanks(text, _skip_blanks(text, at) + 1)
-            if name == step:
-                found = name_at, value_at
-            at = _skip_value(text, value_at)
+def _cover_escapes(text: str) -> str:
+    """A JSON text, as long as before, in which every quote that is left begins or ends a string."""
+    return text.replace("\\\\", "__").replace('\\"', "__") if "\\" in text else text
+
+
+def _find_members(text: str, at: int) -> dict[str | int, tuple[int, int]]:
+    """Where each member's name and value begin; the last of equal names counts, as for every parser."""
+    found: dict[str | int, tuple[int, int]] = {}
+    opening = text[at]
+    if opening not in "{[":
         return found
-    if text[at] == "[" and isinstance(step, int):
-        at = _skip_blanks(text, at + 1)
-        for _ in range(step):
-            at = at if text[at] == "]" else _skip_value(text, at)
-        return None if text[at] == "]" else (at, at)
-    return None
+    at = _skip_blanks(text, at + 1)
+    while text[at] not in "}]":
+        step, name_at = len(found), at
+        if opening == "{":
+            step, at = _decode(text, at)
+            at = _skip_blanks(text, _skip_blanks(text, at) + 1)
+        found[step] = name_at, at
+        at = _skip_value(text, at)
+    return found
 
 
 def _skip_value(text: str, at: int) -> int:

@@ -16,10 +16,9 @@ from tests.flows.tool_files import DOCUMENT, content, shell, tool
 from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.http import HttpHandler
 from toolstead.tools.handlers.http_client import GuardedClient
-from toolstead.tools.sources import json_report
 from toolstead.tools.sources.json_file import FileReader, LoadedFile
 from toolstead.tools.sources.json_report import DEEPEST, LARGEST_FILE, MOST_PROBLEMS
-from toolstead.tools.sources.json_text import locate_value
+from toolstead.tools.sources.json_text import Outline
 from toolstead.types.tool import Annotations
 
 pytestmark = pytest.mark.promise("R4")
@@ -83,7 +82,7 @@ def said(text: str | bytes) -> list[str]:
         ('{"a": ' + "9" * 5_000 + "}", "1:1 - not valid JSON: Exceeds the limit"),
         ("[" * 100_000, f"1:{DEEPEST + 1} - nested deeper than {DEEPEST} levels here"),
         ('{"tools": ' + "[" * 600 + "]" * 600 + "}", f"1:{DEEPEST + 10} - nested deeper than {DEEPEST} levels here"),
-        (b" " * (LARGEST_FILE + 1), "1:1 - the file is larger than 4,194,304 bytes; split it into several"),
+        (b" " * (LARGEST_FILE + 1), "1:1 - the file is larger than 1,048,576 bytes; split it into several"),
         ('{"name": "x", "tools": [],\n "tools": []}', "2:2 - tools: duplicate name"),
     ],
 )
@@ -307,17 +306,18 @@ def test_several_wrong_keys_are_several_problems_each_with_its_place() -> None:
 
 def test_a_file_full_of_faults_is_reported_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     located: list[Any] = []
+    locate_value = Outline.locate_value
 
     def counted(*arguments: Any, **options: Any) -> Any:
         located.append(arguments)
         return locate_value(*arguments, **options)
 
-    monkeypatch.setattr(json_report, "locate_value", counted)
+    monkeypatch.setattr(Outline, "locate_value", counted)
     loaded = read(content(*({"name": f"t{number}"} for number in range(1_000)), GOOD))
     assert [tool.info.name for tool in loaded.tools] == ["good"]
     assert len(loaded.problems) == MOST_PROBLEMS + 1
     assert loaded.problems[-1].message == "2,950 more problems; fix these first"
-    assert len(located) == MOST_PROBLEMS  # each costs a walk through the file
+    assert len(located) == MOST_PROBLEMS  # each costs a count of the lines before it
 
 
 def test_a_default_that_does_not_fit_is_warned_of_with_its_place(caplog: pytest.LogCaptureFixture) -> None:

@@ -198,7 +198,7 @@ async def test_what_was_loaded_is_not_walked_at_once_and_what_others_froze_stays
     try:
         before = gc.get_freeze_count()
         await JsonFiles([tmp_path], Counting()).load()
-        assert gc.get_freeze_count() >= before - 100  # some die, none is thawed
+        assert gc.get_freeze_count() >= before - 1_000  # some die, none is thawed
     finally:
         gc.unfreeze()
 

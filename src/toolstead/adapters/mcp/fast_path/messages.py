@@ -179,8 +179,8 @@ _LONGEST_NUMBER = 4_000
 """Digits that every parser accepts: Python's limit is 4,300."""
 _LARGE = 1 << 18
 _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-# Neither backtracks, whatever the input.
-_NO_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[^\[\]{}"]+', re.DOTALL)
+# Neither backtracks, whatever the input; the first is for messages without escapes.
+_NO_BRACKETS = re.compile(rb'"[^"]*"?|[^\[\]{}"]+')
 _LONG_NUMBER = re.compile(rb"(?<!\d)\d{%d}" % _LONGEST_NUMBER)
 _decode_handshake = msgspec.json.Decoder(HandshakeMessage).decode
 _decode_modern = msgspec.json.Decoder(ModernMessage).decode
@@ -240,5 +240,7 @@ def check_skipped(data: bytes) -> bytes:
 
 def _is_shallow(data: bytes) -> bool:
     """Whether the nesting is within the limit; large messages are not checked, because that would take long."""
-    brackets = _NO_BRACKETS.sub(b"", data) if len(data) <= _LARGE else b""
+    brackets = b""
+    if len(data) <= _LARGE:
+        brackets = _NO_BRACKETS.sub(b"", data.replace(b"\\\\", b"").replace(b'\\"', b""))
     return bool(brackets) and max(accumulate(map(_STEPS.__getitem__, brackets))) <= _DEEPEST
