@@ -71,7 +71,7 @@ DOCUMENTS: list[Any] = [
             tool("read", {"type": "file-read", "basePath": "docs", "maxSize": 1_000}, {"path": _TEXT}),
         ],
     },
-]  # fmt: skip - one document a line
+]
 
 
 WORDS = (

@@ -15,17 +15,19 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.machine import ROOT
 from tests.programs.running import TOOLSTEAD, Program, running
 from tests.surfaces.rest_server import Connection, Reply, request
 from tests.waiting import until
+
+T = TypeVar("T")
 
 KEPT = ROOT / ".cache" / "attack"
 """Corpora that were fetched, and the inputs of what did not hold."""
@@ -35,7 +37,7 @@ MOST_MEMORY = 200 << 20
 """Bytes by which a server may have grown when an area is done with it."""
 PLUGIN = '''
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from toolstead import Plugin, Tool, ToolResult, tool
 
@@ -273,8 +275,7 @@ async def watched(attack: Attack, target: Target, *, patience: float = 10) -> As
     try:
         yield took
     finally:
-        looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
+        await stop_task(looking)
 
 
 @contextmanager
@@ -293,13 +294,20 @@ def bounded_work(seconds: float = SLOWEST) -> Generator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-async def each(work: Sequence[Any], do: Any, *, at_once: int = 8) -> None:
-    """`await do(connection-less item)` for every item, some at once; what it raises ends all."""
+async def stop_task(task: asyncio.Task[Any]) -> None:
+    """Cancel it until it has ended: before Python 3.12, `asyncio.wait_for` may lose a cancellation."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=0.5)
+
+
+async def share_work(work: Iterable[T], do: Callable[[T], Awaitable[None]], *, at_once: int) -> None:
+    """Do every piece of work, some at once."""
     waiting = iter(work)
 
     async def go_on() -> None:
-        for item in waiting:
-            await do(item)
+        for piece in waiting:
+            await do(piece)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(at_once):

@@ -12,129 +12,47 @@ import re
 from collections.abc import Callable
 from random import Random
 
-from tests.attack.harness import Attack, Target, serving, watched
+from tests.attack.harness import Attack, Target, serving, share_work, watched
 from tests.attack.mutations import Mutator
 from tests.surfaces.rest_server import request
 
 PATIENCE = 20.0
 """Seconds in which what is whole is answered or closed; the server closes a head that does not end after a minute."""
 METHODS = (
-    "GET",
-    "POST",
-    "PUT",
-    "PATCH",
-    "DELETE",
-    "HEAD",
-    "OPTIONS",
-    "TRACE",
-    "CONNECT",
-    "PRI",
-    "get",
-    "G" * 5_000,
-    "G\0T",
-    "",
-    "GET\t",
+    *("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT", "PRI", "get", "G" * 5_000),
+    *("G\0T", "", "GET\t"),
 )
 TARGETS = (
-    "/api/health",
-    "/api/tools",
-    "/mcp",
-    "/openapi.json",
-    "/docs",
-    "/api/tools/play__echo/call",
-    "/api/threads/x",
-    "*",
-    "",
-    "/%",
-    "/%00",
-    "//",
-    "/..",
-    "/../../etc/passwd",
-    "http://example.org/",
-    "http://[",
-    "example.org:443",
-    "/" + "a" * 70_000,
-    "/api/tools/\xff",
-    "/é",
-    "/api/events?after=x",
+    *("/api/health", "/api/tools", "/mcp", "/openapi.json", "/docs", "/api/tools/play__echo/call", "/api/threads/x"),
+    *("*", "", "/%", "/%00", "//", "/..", "/../../etc/passwd", "http://example.org/", "http://[", "example.org:443"),
+    *("/" + "a" * 70_000, "/api/tools/\xff", "/é", "/api/events?after=x"),
 )
 VERSIONS = ("HTTP/1.1", "HTTP/1.0", "HTTP/2.0", "HTTP/1.11", "HTTP/9.9", "http/1.1", "HTTP/1.1 x", "", "HTTP/", "ICY")
 HEADERS = (
-    *(
-        "Host: evil.example",
-        "Host: 127.0.0.1\r\nHost: evil.example",
-        "Host:",
-        "Host: 127.0.0.1:99999",
-        "Host: [",
-        "Host: 127.0.0.1\0",
-    ),
-    *(
-        "Origin: null",
-        "Origin: http://evil.example",
-        "Origin: http://127.0.0.1.evil.example",
-        "Origin: ",
-        "Sec-Fetch-Site: cross-site",
-    ),
-    *(
-        "Content-Length: -1",
-        "Content-Length: +5",
-        "Content-Length: 5, 5",
-        "Content-Length: 5\r\nContent-Length: 6",
-        "Content-Length: 0x5",
-        "Content-Length: 99999999999999999999",
-        "Content-Length: 1e3",
-        "Content-Length: ",
-    ),
-    *(
-        "Transfer-Encoding: chunked",
-        "Transfer-Encoding: xchunked",
-        "Transfer-Encoding: chunked, chunked",
-        "Transfer-Encoding: gzip, chunked",
-        "Transfer-Encoding : chunked",
-        "Transfer-Encoding:\tchunked",
-        "Transfer-Encoding: identity",
-        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
-        "X: y\r\n Transfer-Encoding: chunked",
-        "Transfer-Encoding: \x0bchunked",
-    ),
-    *(
-        "Expect: 100-continue",
-        "Expect: 200-ok",
-        "Upgrade: websocket\r\nConnection: upgrade",
-        "Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAA",
-        "Connection: close",
-        "Connection: keep-alive, close",
-    ),
-    *(
-        "Content-Type: application/json",
-        "Content-Type: text/plain",
-        "Content-Type: multipart/form-data",
-        "Content-Encoding: gzip",
-        "Range: bytes=0-",
-        "Last-Event-ID: \xff",
-        "Idempotency-Key: " + "k" * 300,
-        "Cookie: " + "a=b; " * 5_000,
-        "Authorization: Bearer x",
-    ),
+    *("Host: evil.example", "Host: 127.0.0.1\r\nHost: evil.example", "Host:", "Host: 127.0.0.1:99999", "Host: ["),
+    *("Host: 127.0.0.1\0",),
+    *("Origin: null", "Origin: http://evil.example", "Origin: http://127.0.0.1.evil.example", "Origin: "),
+    *("Sec-Fetch-Site: cross-site",),
+    *("Content-Length: -1", "Content-Length: +5", "Content-Length: 5, 5", "Content-Length: 5\r\nContent-Length: 6"),
+    *("Content-Length: 0x5", "Content-Length: 99999999999999999999", "Content-Length: 1e3", "Content-Length: "),
+    *("Transfer-Encoding: chunked", "Transfer-Encoding: xchunked", "Transfer-Encoding: chunked, chunked"),
+    *("Transfer-Encoding: gzip, chunked", "Transfer-Encoding : chunked", "Transfer-Encoding:\tchunked"),
+    *("Transfer-Encoding: identity", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity"),
+    *("X: y\r\n Transfer-Encoding: chunked", "Transfer-Encoding: \x0bchunked"),
+    *("Expect: 100-continue", "Expect: 200-ok", "Upgrade: websocket\r\nConnection: upgrade"),
+    *("Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAA", "Connection: close"),
+    *("Connection: keep-alive, close",),
+    *("Content-Type: application/json", "Content-Type: text/plain", "Content-Type: multipart/form-data"),
+    *("Content-Encoding: gzip", "Range: bytes=0-", "Last-Event-ID: \xff", "Idempotency-Key: " + "k" * 300),
+    *("Cookie: " + "a=b; " * 5_000, "Authorization: Bearer x"),
     *(": empty", "no colon", "A B: c", "X:\0", "X: \x7f", "X-\xff: y", "X: " + "y" * 70_000, " leading: x", "\tX: y"),
 )
 CHUNKS = (
-    "5\r\nhello\r\n0\r\n\r\n",
-    "0\r\n\r\n",
-    "5;ext=1\r\nhello\r\n0\r\nTrailer: x\r\n\r\n",
-    "+5\r\nhello\r\n0\r\n\r\n",
-    "0x5\r\nhello\r\n0\r\n\r\n",
-    "5\nhello\n0\n\n",
-    "FFFFFFFFFFFFFFFFF\r\nx",
-    "-1\r\n\r\n",
-    "5\r\nhel",
-    "\r\n",
-    "g\r\n",
-    "5 \r\nhello\r\n0\r\n\r\n",
-    "5\r\nhelloX\r\n0\r\n\r\n",
-    "1\r\na\r\n" * 2_000 + "0\r\n\r\n",
-    "0" * 5_000 + "\r\n\r\n",
-)  # fmt: skip - a list
+    *("5\r\nhello\r\n0\r\n\r\n", "0\r\n\r\n", "5;ext=1\r\nhello\r\n0\r\nTrailer: x\r\n\r\n"),
+    *("+5\r\nhello\r\n0\r\n\r\n", "0x5\r\nhello\r\n0\r\n\r\n", "5\nhello\n0\n\n", "FFFFFFFFFFFFFFFFF\r\nx"),
+    *("-1\r\n\r\n", "5\r\nhel", "\r\n", "g\r\n", "5 \r\nhello\r\n0\r\n\r\n", "5\r\nhelloX\r\n0\r\n\r\n"),
+    *("1\r\na\r\n" * 2_000 + "0\r\n\r\n", "0" * 5_000 + "\r\n\r\n"),
+)
 ENDINGS = ("\r\n", "\r\n", "\r\n", "\n", "\r", "\r\n ", "\r\n\r\n")
 
 
@@ -180,17 +98,7 @@ async def attack(attack: Attack) -> None:
         before, here = target.memory, set(target.project.iterdir())
         async with watched(attack, target):
             requests = [make_request(target, attack.chance, number) for number in range(attack.count)]
-            waiting = iter(requests)
-
-            async def work() -> None:
-                for data in waiting:
-                    if attack.is_over:
-                        return
-                    await _try(attack, target, data)
-
-            async with asyncio.TaskGroup() as group:
-                for _ in range(8):
-                    group.create_task(work())
+            await share_work(requests, lambda data: _try(attack, target, data), at_once=8)
             for name, check in SCRIPTS.items():
                 try:
                     async with asyncio.timeout(60):
@@ -209,6 +117,8 @@ async def attack(attack: Attack) -> None:
 async def _try(attack: Attack, target: Target, data: bytes) -> None:
     """Send it, and half-close: then the server knows that nothing follows, and must answer or close."""
     what = "malformed request: answered below 500, or closed"
+    if attack.is_over:
+        return
     reader, writer = await asyncio.open_connection("127.0.0.1", target.port)
     answer = b""
     try:

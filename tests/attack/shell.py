@@ -6,7 +6,6 @@ that the values name, or in the project.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -14,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.attack.corpora import commands_of_programs, naughty_strings
-from tests.attack.harness import Attack, Target, TooSlowError, bounded_work, serving, watched
+from tests.attack.harness import Attack, Target, TooSlowError, bounded_work, serving, share_work, watched
 from tests.e2e.hostile_values import by_hand, generated
 from tests.e2e.test_shell_injection import SHOW, TEMPLATES
 from tests.flows.tool_files import shell, tool
-from tests.surfaces.rest_server import Connection, request
 from toolstead import validate_tool_file
 
 AT_ONCE = 6
@@ -74,7 +72,7 @@ async def attack(attack: Attack) -> None:
     async with serving(attack.folder / "server", "tools.max_output=4194304", tools=tools) as target:
         before, here = target.memory, set(target.project.rglob("*"))
         async with watched(attack, target):
-            await _try_all(attack, target, jobs)
+            await share_work(jobs, lambda job: _try(attack, target, *job), at_once=AT_ONCE)
         appeared = [*canary.iterdir(), *(set(target.project.rglob("*")) - here)]
         attack.check("no file appeared", not appeared, f"appeared: {appeared[:5]}")
         await target.check_end(attack, before=before)
@@ -117,29 +115,12 @@ def _make_repository(project: Path, home: Path) -> None:
     subprocess.run(["git", "init", "-q", "."], cwd=project, check=False, env={**os.environ, "HOME": str(home)})
 
 
-async def _try_all(attack: Attack, target: Target, jobs: list[tuple[str, str]]) -> None:
-    waiting = iter(jobs)
-
-    async def work() -> None:
-        connection = await target.connect()
-        for place, value in waiting:
-            if attack.is_over:
-                return
-            given: Any = {"xs": ["a", value]} if place == "array" else {"x": value, "y": "plain"}
-            if place == "text":
-                given = {"x": value}
-            await _try(attack, connection, place, given, value)
-        await connection.close()
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(AT_ONCE):
-            group.create_task(work())
-
-
-async def _try(attack: Attack, connection: Connection, place: str, given: Any, value: str) -> None:
+async def _try(attack: Attack, target: Target, place: str, value: str) -> None:
+    if attack.is_over:
+        return
+    given: Any = {"array": {"xs": ["a", value]}, "text": {"x": value}}.get(place, {"x": value, "y": "plain"})
     body = json.dumps({"input": given}).encode()
-    await connection.send(request("POST", f"/api/tools/{place}/call", body, host=connection.host))
-    reply = await connection.reply()
+    reply = await target.call(place, given)
     what = f"{place}: exact or refused"
     if reply.status == 400:  # half a character is no JSON
         held = any("\ud800" <= character <= "\udfff" for character in value)

@@ -4,62 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.attack.harness import Attack, Target, serving, watched
+from tests.attack.harness import Attack, Target, serving, share_work, stop_task, watched
 from tests.attack.mutations import ODD_TEXTS
 from tests.flows.tool_files import tool
-from tests.surfaces.rest_server import Connection, request
 
 SECRET = "top secret: never shown"
 INNER = "inner text"
-AT_ONCE = 4
 UPS = (
-    "..",
-    "../",
-    "..\\",
-    "%2e%2e",
-    "%2e%2e%2f",
-    "..%2f",
-    "..%5c",
-    "..%c0%af",
-    "%252e%252e",
-    "․․",
-    "‥",
-    "．．",
-    "..;",
-    "...",
-    "....//",
-    ".. ",
-    " ..",
-    "..\0",
-    "..\u200b",
+    *("..", "../", "..\\", "%2e%2e", "%2e%2e%2f", "..%2f", "..%5c", "..%c0%af", "%252e%252e", "․․", "‥", "．．", "..;"),
+    *("...", "....//", ".. ", " ..", "..\0", "..\u200b"),
 )
 LINKS = ("out-file", "out-folder", "chain", "loop", "sub/up", "to-sub", "to-inner", "swapped", "out-relative")
 STARTS = (
-    "",
-    "./",
-    "/",
-    "//",
-    "sub/",
-    "sub/up/",
-    "out-folder/",
-    "to-sub/",
-    "~",
-    "~/",
-    "file://",
-    "file:",
-    "\\\\?\\",
-    "C:\\",
-    "C:",
-    "/proc/self/",
-    "/dev/fd/",
-    "/proc/self/cwd/",
-    "/proc/self/root/",
+    *("", "./", "/", "//", "sub/", "sub/up/", "out-folder/", "to-sub/", "~", "~/", "file://", "file:", "\\\\?\\"),
+    *("C:\\", "C:", "/proc/self/", "/dev/fd/", "/proc/self/cwd/", "/proc/self/root/"),
 )
 
 
@@ -70,11 +33,7 @@ def spell_path(outside: Path, chance: Random) -> str:
         "secret.txt",
         "outside/secret.txt",
         str(outside / "secret.txt"),
-        "etc/passwd",
-        "inner.txt",
-        "environ",
-        "home/server.json",
-        "",
+        *("etc/passwd", "inner.txt", "environ", "home/server.json", ""),
     )
     if kind == 0:
         return str(outside / "secret.txt") if chance.random() < 0.3 else os.path.relpath(outside / "secret.txt", "/")
@@ -128,7 +87,7 @@ async def attack(attack: Attack) -> None:
             attack.check("a file inside is read", INNER.encode() in answer.body, f"{name}: {answer.body[:200]!r}")
         paths = [spell_path(outside, attack.chance) for _ in range(attack.count)]
         async with watched(attack, target), _swapping(base / "swapped", outside / "secret.txt"):
-            await _try_all(attack, target, paths)
+            await share_work(paths, lambda path: _try(attack, target, path), at_once=4)
         await target.check_end(attack, before=before)
 
 
@@ -148,37 +107,16 @@ async def _swapping(link: Path, secret: Path) -> Any:
     try:
         yield
     finally:
-        swapping.cancel()
-        await asyncio.gather(swapping, return_exceptions=True)
+        await stop_task(swapping)
 
 
-async def _try_all(attack: Attack, target: Target, paths: list[str]) -> None:
-    waiting = iter(paths)
-
-    async def work() -> None:
-        connection = await target.connect()
-        for path in waiting:
-            if attack.is_over:
-                return
-            for name in ("read", "file-reader"):
-                await _try(attack, connection, name, path)
-        await connection.close()
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(AT_ONCE):
-            group.create_task(work())
-
-
-async def _try(attack: Attack, connection: Connection, name: str, path: str) -> None:
-    body = json.dumps({"input": {"path": path}}).encode()
-    await connection.send(request("POST", f"/api/tools/{name}/call", body, host=connection.host))
-    reply = await connection.reply()
-    shown = reply.body.decode("utf-8", "replace")
-    is_outside = SECRET in shown or "root:" in shown or "PATH=" in shown or "privateToken" in shown
-    if reply.status == 200 and not reply.json["isError"] and INNER not in shown:
-        attack.fail(
-            f"{name}: nothing outside is shown", f"an answer that is no file of the folder: {shown[:150]!r}", body
-        )
+async def _try(attack: Attack, target: Target, path: str) -> None:
+    if attack.is_over:
         return
-    held = not is_outside and reply.status < 500
-    attack.check(f"{name}: nothing outside is shown", held, f"status {reply.status}: {shown[:150]!r}", body)
+    for name in ("read", "file-reader"):
+        reply = await target.call(name, {"path": path})
+        shown = reply.body.decode("utf-8", "replace")
+        is_outside = any(text in shown for text in (SECRET, "root:", "PATH=", "privateToken"))
+        is_other = reply.status == 200 and not reply.json["isError"] and INNER not in shown
+        held = not is_outside and not is_other and reply.status < 500
+        attack.check(f"{name}: nothing outside is shown", held, f"status {reply.status}: {shown[:150]!r}", path)

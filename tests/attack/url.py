@@ -23,46 +23,17 @@ from tests.flows.http_internet import serving as listening
 from tests.flows.tool_files import tool
 
 PRIVATE = (
-    "127.0.0.1",
-    "127.1.2.3",
-    "0.0.0.0",
-    "10.0.0.1",
-    "169.254.169.254",
-    "192.168.0.1",
-    "172.16.0.1",
-    "100.64.0.1",
+    *("127.0.0.1", "127.1.2.3", "0.0.0.0", "10.0.0.1", "169.254.169.254", "192.168.0.1", "172.16.0.1", "100.64.0.1"),
 )
 NAMES = (
-    "localhost",
-    "LOCALHOST",
-    "localhost.",
-    "localhost..",
-    "a.localhost",
-    "ip6-localhost",
-    "ｌｏｃａｌｈｏｓｔ",
-    "loc%61lhost",
-    "localho\u017ft",
+    *("localhost", "LOCALHOST", "localhost.", "localhost..", "a.localhost", "ip6-localhost", "ｌｏｃａｌｈｏｓｔ"),
+    *("loc%61lhost", "localho\u017ft"),
 )
 DOTS = (".", "。", "．", "｡")
 DIGITS = ("0123456789", "０１２３４５６７８９", "⓪①②③④⑤⑥⑦⑧⑨", "٠١٢٣٤٥٦٧٨٩", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗")
 PATHS = (
-    "a",
-    "../secret",
-    "..%2fsecret",
-    "..\\secret",
-    "/../secret",
-    "//evil",
-    "a/../../secret",
-    "%2e%2e/secret",
-    "?x=1",
-    "#x",
-    "a?b#c",
-    "@evil",
-    ";a",
-    "a\r\nX: y",
-    "..;/secret",
-    "%00",
-    "é",
+    *("a", "../secret", "..%2fsecret", "..\\secret", "/../secret", "//evil", "a/../../secret", "%2e%2e/secret"),
+    *("?x=1", "#x", "a?b#c", "@evil", ";a", "a\r\nX: y", "..;/secret", "%00", "é"),
 )
 
 
@@ -90,21 +61,12 @@ def spell_address(address: str, chance: Random) -> str:
         chance.choice(DOTS).join(map(str, parts)),
         ".".join(map(str, parts)).translate(str.maketrans(DIGITS[0], chance.choice(DIGITS))),
         "".join(f"%{ord(character):02x}" for character in address),
-        f"[::ffff:{address}]",
-        f"[::ffff:{high:x}:{low:x}]",
-        f"[0:0:0:0:0:ffff:{high:04X}:{low:04X}]",
-        f"[::{address}]",
-        f"[::ffff:0:{address}]",
-        f"[64:ff9b::{high:x}:{low:x}]",
-        f"[64:ff9b:1::{high:x}:{low:x}]",
-        f"[2002:{high:x}:{low:x}::1]",
-        f"[2001:0:{high:x}:{low:x}::]",
-        f"[2001:0:0:0:0:0:{high ^ 0xFFFF:x}:{low ^ 0xFFFF:x}]",
-        f"[2606:4700::5efe:{high:x}:{low:x}]",
-        f"[2606:4700::200:5efe:{address}]",
-        f"[fe80::5efe:{address}]",
-        f"[::ffff:{address}%25lo]",
-        f"[::ffff:{address}%lo]",
+        *(f"[::ffff:{address}]", f"[::ffff:{high:x}:{low:x}]", f"[0:0:0:0:0:ffff:{high:04X}:{low:04X}]"),
+        *(f"[::{address}]", f"[::ffff:0:{address}]", f"[64:ff9b::{high:x}:{low:x}]"),
+        *(f"[64:ff9b:1::{high:x}:{low:x}]", f"[2002:{high:x}:{low:x}::1]", f"[2001:0:{high:x}:{low:x}::]"),
+        *(f"[2001:0:0:0:0:0:{high ^ 0xFFFF:x}:{low ^ 0xFFFF:x}]", f"[2606:4700::5efe:{high:x}:{low:x}]"),
+        *(f"[2606:4700::200:5efe:{address}]", f"[fe80::5efe:{address}]", f"[::ffff:{address}%25lo]"),
+        *(f"[::ffff:{address}%lo]",),
     ]
     return chance.choice(ways)
 
@@ -112,19 +74,8 @@ def spell_address(address: str, chance: Random) -> str:
 def spell_host(chance: Random) -> str:
     """A private host in one of its spellings."""
     others = (
-        "[::1]",
-        "[::]",
-        "[0::1]",
-        "[::1%25lo]",
-        "[fc00::1]",
-        "[fe80::1%25lo]",
-        "[::ffff:0:0]",
-        "[ff02::1]",
-        "",
-        "*",
-        "[",
-        "]",
-        "[]",
+        *("[::1]", "[::]", "[0::1]", "[::1%25lo]", "[fc00::1]", "[fe80::1%25lo]", "[::ffff:0:0]", "[ff02::1]", ""),
+        *("*", "[", "]", "[]"),
     )
     return chance.choice(
         (spell_address(chance.choice(PRIVATE), chance),) * 6 + (chance.choice(NAMES), chance.choice(others))
@@ -138,17 +89,8 @@ def spell_origin(port: int, chance: Random) -> str:
         return f"http://{host}:{port}"
     scheme = chance.choice(
         (
-            "http://",
-            "http://",
-            "http://",
-            "HTTP://",
-            "https://",
-            "http:/",
-            "http:\\\\",
-            "//",
-            "http:///",
-            "ftp://",
-            "\thttp://",
+            *("http://", "http://", "http://", "HTTP://", "https://", "http:/", "http:\\\\", "//", "http:///"),
+            *("ftp://", "\thttp://"),
         )
     )
     user = chance.choice(
@@ -156,18 +98,8 @@ def spell_origin(port: int, chance: Random) -> str:
     )
     tail = chance.choice(
         (
-            "",
-            "",
-            "",
-            "/",
-            "/x/..",
-            "?",
-            "#",
-            "#@example.org",
-            "?@example.org",
-            "\\",
-            "%2f",
-            f"{chance.choice(ODD_TEXTS)}",
+            *("", "", "", "/", "/x/..", "?", "#", "#@example.org", "?@example.org", "\\", "%2f"),
+            *(f"{chance.choice(ODD_TEXTS)}",),
         )
     )
     written = chance.choice(
