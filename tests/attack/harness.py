@@ -209,7 +209,10 @@ class Target:
         """No traceback in what it has written."""
         log = self.program.stderr
         at = log.find("Traceback (most recent call last)")
-        attack.check("no traceback in the server's log", at < 0, log[max(at - 300, 0) : at + 1_500][-400:], log[at:])
+        error = re.search(r"^\S.*", log[log.find("\n", at) :], re.MULTILINE) if at >= 0 else None
+        attack.check(
+            "no traceback in the server's log", at < 0, error[0] if error else "cut off", log[max(at - 500, 0) :]
+        )
 
     async def check_end(self, attack: Attack, *, before: int = 0) -> None:
         """It answers, has not grown out of bounds, and wrote no traceback."""

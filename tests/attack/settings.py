@@ -83,7 +83,7 @@ async def attack(attack: Attack) -> None:
             attack.note("the time was over before the count")
             break
         documents.append(make_document(attack.chance, mutator, whole))
-        _load(attack, documents[-1])
+        _load_everywhere(attack, documents[-1])
         _review(attack, documents[-1])
     grown = own_memory() - before
     attack.check("memory bounded (in this process)", grown < MOST_OWN_MEMORY, f"grew by {grown >> 20} MB")
@@ -93,14 +93,22 @@ async def attack(attack: Attack) -> None:
         _command(attack, documents[number], attack.folder / str(number))
 
 
-def _load(attack: Attack, data: bytes) -> None:
-    what = "load: read, or refused with a place"
+def _load_everywhere(attack: Attack, data: bytes) -> None:
+    """As a file; and the same text as a value, or as a key, that is given in the environment or on the command line."""
+    _load(attack, "file", "config.toml", data, {"project_config": (Path("config.toml"), data)})
+    text = data.decode("utf-8", "replace").replace("\0", "")
+    _load(attack, "--set", "--set", data, {"overrides": [f"plugins.zz.x={text}", text.partition("\n")[2] or text]})
+    _load(attack, "environment", "environment ", data, {"environ": {"TOOLSTEAD_PLUGINS__ZZ": text}})
+
+
+def _load(attack: Attack, where: str, place: str, data: bytes, given: dict[str, Any]) -> None:
+    what = f"load, {where}: read, or refused with a place"
     try:
         with bounded_work():
-            load_settings(environ={}, user_config=None, project_config=(Path("config.toml"), data))
+            load_settings(**{"environ": {}, "user_config": None, "project_config": None, **given})
     except SettingsError as error:
         said = str(error)
-        attack.check(what, said.startswith("config.toml"), f"no place in: {said[:200]!r}", data)
+        attack.check(what, said.startswith(place), f"no place in: {said[:200]!r}", data)
     except TooSlowError as slow:
         attack.fail(what, f"more than 1 s of processor time, in {_place(slow)}", data)
     except Exception as error:  # noqa: BLE001 - whatever it raises is the fault that is looked for

@@ -102,7 +102,8 @@ async def talking(attack: Attack, case: str, **env: str) -> AsyncGenerator[Talk]
 
 async def attack(attack: Attack) -> None:
     """Each trouble on a server of its own."""
-    cases = [full_disk, file_size, open_files, locked, gone, replaced, overwritten]
+    cases = [full_disk, file_size, gone]
+    cases += [] if attack.is_sample else [open_files, locked, replaced, overwritten]
     for case in cases:
         if not attack.is_over:
             await case(attack)

@@ -119,4 +119,4 @@ async def _try(attack: Attack, target: Target, path: str) -> None:
         is_outside = any(text in shown for text in (SECRET, "root:", "PATH=", "privateToken"))
         is_other = reply.status == 200 and not reply.json["isError"] and INNER not in shown
         held = not is_outside and not is_other and reply.status < 500
-        attack.check(f"{name}: nothing outside is shown", held, f"status {reply.status}: {shown[:150]!r}", path)
+        attack.check(f"{name}: nothing outside is shown", held, f"status {reply.status}: {shown[:60]!r}", path)

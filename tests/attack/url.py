@@ -116,7 +116,7 @@ class Trap:
         self.port = 0
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reached.append(str(writer.get_extra_info("sockname")[0]).removeprefix("::ffff:"))
+        self.reached.append(str(writer.get_extra_info("sockname")[0]))
         writer.write(reply(body="SECRET", connection="close"))
         writer.close()
 
@@ -141,10 +141,11 @@ async def trapping() -> AsyncGenerator[Trap]:
 
 def _is_private(address: str) -> bool:
     found = ipaddress.ip_address(address.partition("%")[0])
+    found = getattr(found, "ipv4_mapped", None) or found  # an IPv4 connection, as a listener of both kinds sees it
     hidden: list[ipaddress.IPv4Address | ipaddress.IPv6Address | None] = [found]
     if isinstance(found, ipaddress.IPv6Address):
         last = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
-        hidden += [found.ipv4_mapped, found.sixtofour, *(found.teredo or ())]
+        hidden += [found.sixtofour, *(found.teredo or ())]
         if found in ipaddress.ip_network("64:ff9b::/96") or int(found) >> 32 & 0xFFFF == 0x5EFE:
             hidden.append(last)
     return any(one is not None and not one.is_global for one in hidden)
@@ -231,7 +232,7 @@ def _origins(attack: Attack, port: int) -> Iterator[str]:
 async def _check_trap(attack: Attack, target: Target, trap: Trap) -> None:
     """The listener sees what arrives, and an allowed host is reached: else nothing here could fail."""
     await target.call("free", {"url": f"http://127.0.0.1:{trap.port}"})
-    attack.check("an allowed private host is reached", trap.take_private() == ["127.0.0.1"], "the listener saw nobody")
+    attack.check("an allowed private host is reached", len(trap.take_private()) == 1, "the listener saw nobody")
 
 
 async def _expect_unreached(attack: Attack, target: Target, trap: Trap, *, what: str, given: Any, shown: str) -> None:
