@@ -19,7 +19,7 @@ PIP    := -m pip install -qq --disable-pip-version-check --no-input
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test quick check check-format check-lint check-types check-imports bench lock clean
+.PHONY: help run test quick check check-format check-lint check-types check-imports attack bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -53,6 +53,9 @@ check-types: $(TEST)
 check-imports: $(TEST)
 	@echo "check: imports (import-linter)"
 	@$(BIN)/lint-imports --no-logo > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
+
+attack: $(TEST) ## Attack a running server for some minutes (ARGS="shell --count 5000" and the like are passed on)
+	@$(BIN)/python -m tests.attack $(ARGS)
 
 bench: $(TEST) ## Measure (ARGS are passed on)
 	@$(BIN)/python -m benchmarks $(ARGS)
