@@ -18,8 +18,11 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+from toolstead.tools.confinement import QuickFolder
 
 ROOT = Path(__file__).resolve().parent.parent
 DOWNLOADS = ROOT / ".cache" / "tests"
@@ -146,6 +149,21 @@ def git() -> Path:
 
 
 @functools.cache
+def kernelcache() -> None:
+    """A system that reads from its caches alone, with temporary files on a file system that can.
+
+    Raises:
+        LackError: It cannot.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "file").write_bytes(b"cached")
+        quick = QuickFolder(Path(folder))
+        quick.survey()
+        if quick.read_at_once("file", 6) != b"cached":
+            raise LackError(f"files in {Path(folder).parent} cannot be read from the kernel's caches alone")
+
+
+@functools.cache
 def models() -> None:
     """The clients of the model APIs.
 
@@ -219,6 +237,7 @@ PROBES: dict[str, Callable[[], object]] = {
     "claude": claude,
     "codex": codex,
     "git": git,
+    "kernelcache": kernelcache,
     "keyring": keyring,
     "models": models,
     "netns": netns,

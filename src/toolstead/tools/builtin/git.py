@@ -27,7 +27,6 @@ from pathlib import Path
 
 from toolstead.errors import RefusedError, ToolError
 from toolstead.processes.program_run import ProgramResult, run_program
-from toolstead.tools.builtin.repository_memory import RepositoryMemory
 from toolstead.tools.confinement import LONGEST_PATH, open_inside, quote_path
 
 MOST_OUTPUT = 200_000
@@ -291,13 +290,12 @@ class StandIn:
 
 
 @asynccontextmanager
-async def open_stand_in(memory: RepositoryMemory) -> AsyncGenerator[StandIn]:
+async def open_stand_in(repository: Repository | None) -> AsyncGenerator[StandIn]:
     """A stand-in for the repository that a project lies in, removed on exit.
 
     Raises:
         ToolError: There is no repository, or it cannot be read.
     """
-    repository = await memory.find_repository()
     if repository is None:
         raise ToolError("the project is not a git repository")
     async with repository.stand_in() as stand_in:

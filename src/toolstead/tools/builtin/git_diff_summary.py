@@ -48,7 +48,7 @@ def git_diff_summary_tool(repositories: RepositoryMemory) -> Tool:
         from toolstead.tools.builtin.git import MOST_OUTPUT, open_stand_in, whole_lines
 
         staged = bool(input.get("staged", False))
-        async with open_stand_in(repositories) as stand_in:
+        async with open_stand_in(await repositories.find_repository()) as stand_in:
             changed = [] if staged else await stand_in.changed_files()
             finished = await _summarise_diff(stand_in, staged)
             notes = await stand_in.note_on_filters(changed)

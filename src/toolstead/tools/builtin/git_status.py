@@ -46,7 +46,7 @@ def git_status_tool(root: Path, repositories: RepositoryMemory) -> Tool:
 
         path = input.get("path", ".")
         pathspecs = _build_pathspecs(root, path)
-        async with open_stand_in(repositories) as stand_in:
+        async with open_stand_in(await repositories.find_repository()) as stand_in:
             changed = await stand_in.changed_files()
             finished = await stand_in.run("status", "--short", "--ignore-submodules=dirty", "--", *pathspecs)
             notes = await stand_in.note_on_filters(changed)
