@@ -175,18 +175,23 @@ def _read_head(git_dir: Path) -> bytes | None:
 
     A branch can be a reference too: git follows it, so it must be a commit, or not be there yet.
     """
-    try:
-        with open_inside(git_dir, "HEAD") as file:
-            head = file.read(_MOST_READ)
-        if _COMMIT.fullmatch(head):
-            return b""
-        found = _BRANCH.fullmatch(head)
-        if found is None or b".lock" in head:  # no name of a branch ends so
-            return None
-        branch = os.fsdecode(found[1])
-        if os.path.lexists(git_dir / branch):
-            with open_inside(git_dir, branch) as file:
-                return found[1] if _COMMIT.fullmatch(file.read(_MOST_READ)) else None
-    except ToolError:
+    head = _read_reference(git_dir, "HEAD")
+    if _COMMIT.fullmatch(head):
+        return b""
+    found = _BRANCH.fullmatch(head)
+    if found is None or b".lock" in head:  # no name of a branch ends so
         return None
-    return found[1]
+    branch = os.fsdecode(found[1])
+    is_plain = not os.path.lexists(git_dir / branch) or _COMMIT.fullmatch(_read_reference(git_dir, branch))
+    return found[1] if is_plain else None
+
+
+def _read_reference(git_dir: Path, name: str) -> bytes:
+    """What is in the file of a reference; nothing where it is a link, which git takes for the reference it leads to."""
+    if (git_dir / name).is_symlink():
+        return b""
+    try:
+        with open_inside(git_dir, name) as file:
+            return file.read(_MOST_READ)
+    except ToolError:
+        return b""
