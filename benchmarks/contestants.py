@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -67,6 +68,21 @@ def with_plugin(bench: Bench, tools: int | None = None) -> Bench:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{workload.PLUGIN}.py").write_text(_plugin(tools))
     return replace(bench, home=home)
+
+
+def with_repository(bench: Bench) -> Bench:
+    """The same with another project, a git repository whose files are older than a moment."""
+    project = bench.project.with_name("repository")
+    if not project.exists():
+        project.mkdir()
+        for command in (
+            ("init", "-q", "-b", workload.WORKSPACE_BRANCH),
+            ("remote", "add", "origin", workload.WORKSPACE_ANSWER),
+        ):
+            subprocess.run(
+                ["git", *command], cwd=project, env=processes.environment(bench.home), check=True, timeout=60
+            )
+    return replace(bench, project=project)
 
 
 def _plugin(tools: int | None) -> str:

@@ -47,6 +47,15 @@ READ_FILE = "notes.txt"
 READ_ARGUMENTS: dict[str, Any] = {"path": READ_FILE}
 READ_ANSWER = "the stead holds twelve tools"
 LARGEST_FILE = 1_048_576
+
+WORKSPACE = "workspace-info"
+WORKSPACE_DESCRIPTION = "Tell the project's folder, its branch and its remote."
+WORKSPACE_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+WORKSPACE_BRANCH = "bench"
+WORKSPACE_ANSWER = "https://example.org/stead.git"
+BUILT_IN = frozenset({READ, WORKSPACE})
+"""Tools that the shipped commands have without a plugin."""
+
 PROJECT = os.path.realpath(os.getcwd())  # noqa: PTH109 - pathlib would cost more than the reading
 
 
@@ -81,6 +90,22 @@ async def read_file(path: str, startLine: int | None = None, endLine: int | None
     if not startLine and not endLine:
         return text
     return "".join(text.splitlines(keepends=True)[(startLine or 1) - 1 : endLine or None])
+
+
+async def workspace_info() -> str:
+    """Tell the project's folder, its branch and its remote."""
+    branch = await _ask_git("symbolic-ref", "-q", "--short", "HEAD")
+    remote = await _ask_git("remote", "get-url", "origin")
+    return json.dumps({"projectPath": PROJECT, "branch": branch, "remoteUrl": remote})
+
+
+async def _ask_git(*arguments: str) -> str | None:
+    import asyncio  # every server has it by then
+
+    pipe = asyncio.subprocess.PIPE
+    asked = await asyncio.create_subprocess_exec("git", *arguments, cwd=PROJECT, stdout=pipe, stderr=pipe)
+    output, _ = await asked.communicate()
+    return output.decode().strip() if asked.returncode == 0 else None
 
 
 def many(count: int) -> list[Callable[..., Awaitable[str]]]:

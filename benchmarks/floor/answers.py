@@ -13,10 +13,11 @@ Handler = tuple[Callable[[Any], bool], Callable[..., Awaitable[str]]]
 
 
 def catalogue(functions: Sequence[Callable[..., Awaitable[str]]] = ()) -> tuple[dict[str, Handler], list[Any]]:
-    """The tools, two and any number of others like `repeat`: how each is called, and how each is listed."""
+    """The tools, three and any number of others like `repeat`: how each is called, and how each is listed."""
     tools = [
         (workload.REPEAT, workload.REPEAT_DESCRIPTION, workload.REPEAT_SCHEMA, workload.repeat),
         (workload.READ, workload.READ_DESCRIPTION, workload.READ_SCHEMA, workload.read_file),
+        (workload.WORKSPACE, workload.WORKSPACE_DESCRIPTION, workload.WORKSPACE_SCHEMA, workload.workspace_info),
     ]
     tools += [
         (function.__name__, workload.REPEAT_DESCRIPTION, workload.REPEAT_SCHEMA, function) for function in functions

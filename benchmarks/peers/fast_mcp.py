@@ -17,6 +17,7 @@ def build(*, best: bool) -> Any:
     settings: dict[str, Any] = {"output_schema": None} if best else {}
     server.tool(workload.repeat, **settings)
     server.tool(workload.read_file, name=workload.READ, **settings)
+    server.tool(workload.workspace_info, name=workload.WORKSPACE, **settings)
     return server
 
 

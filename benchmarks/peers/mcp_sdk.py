@@ -22,13 +22,18 @@ def decorated(*, best: bool) -> MCPServer:
     structured = False if best else None
     server.add_tool(workload.repeat, structured_output=structured)
     server.add_tool(workload.read_file, name=workload.READ, structured_output=structured)
+    server.add_tool(workload.workspace_info, name=workload.WORKSPACE, structured_output=structured)
     return server
 
 
 def low_level(many: Sequence[Any]) -> Server[Any]:
     """A server of the low level: schemas are given, arguments go to the function as they came."""
-    functions: dict[str, Any] = {workload.REPEAT: workload.repeat, workload.READ: workload.read_file}
-    schemas = {workload.REPEAT: workload.REPEAT_SCHEMA, workload.READ: workload.READ_SCHEMA}
+    functions: dict[str, Any] = {
+        workload.REPEAT: workload.repeat,
+        workload.READ: workload.read_file,
+        workload.WORKSPACE: workload.workspace_info,
+    }
+    schemas = {workload.READ: workload.READ_SCHEMA, workload.WORKSPACE: workload.WORKSPACE_SCHEMA}
     functions.update((function.__name__, function) for function in many)
     tools = [
         types.Tool(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 from benchmarks.harness import Bench, Race
 from benchmarks.rows import (
     agents,
@@ -23,7 +25,8 @@ def races(bench: Bench) -> list[Race]:
         stdio.shipped(bench),
         stdio.plugin(bench),
         stdio.python(bench),
-        http.shipped(bench),
+        http.file_reader(bench),
+        *([http.workspace_info(bench)] if shutil.which("git") else []),
         http.plugin(bench),
         http.tail(bench),
         http.python(bench),

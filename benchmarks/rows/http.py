@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks import processes, rejection, workload
-from benchmarks.contestants import Program, entered, with_plugin
-from benchmarks.harness import Bench, Goal, Measured, Race, Row, Sample
+from benchmarks.contestants import Program, entered, with_plugin, with_repository
+from benchmarks.harness import Bench, Clock, Goal, Measured, Race, Row, Sample
 from benchmarks.messages import Era
 from benchmarks.processes import Child, ContestantError
 from benchmarks.rows.stdio import job, tool_of
@@ -56,6 +56,7 @@ class Course:
         tool: What is called.
         clients: How many at once.
         seconds: How long they are timed.
+        by: The clock of the row's ratios.
         tail: Show the latency of which 99 of 100 calls stay below, instead of how many calls there are in a second.
         goals: By protocol version.
     """
@@ -66,15 +67,34 @@ class Course:
     clients: int
     seconds: float
     note: str
+    by: Clock = "cpu"
     tail: bool = False
     goals: Mapping[Era, tuple[Goal, ...]]
 
 
-def shipped(bench: Bench) -> Race:
-    """The command `toolstead serve` and its built-in file reader."""
+def file_reader(bench: Bench) -> Race:
+    """The command `toolstead serve` and its built-in file reader; everybody else reads the same small file."""
+    goal = Goal(against="rivals", rivals=(FASTMCP.name, FASTMCP_BEST.name), limit=5, by="wall")
     note = f"the same tool as over stdio. CPU is that of the server's process. {_PINNED} {_BEST}"
-    course = _calls(bench, key="http", what="the shipped command", tool=workload.READ, note=note)
+    what = "the built-in `file-reader`, the shipped command"
+    goals: dict[Era, tuple[Goal, ...]] = {"handshake": (goal,), "modern": (goal,)}
+    course = _calls(bench, key="http-file", what=what, tool=workload.READ, note=note, goals=goals)
     return _race(bench, course, (_FLOOR, _SHIPPED, *PEERS))
+
+
+def workspace_info(bench: Bench) -> Race:
+    """The command `toolstead serve` and its built-in `workspace-info`; everybody else asks git twice."""
+    goal = Goal(against="rivals", rivals=(FASTMCP.name, FASTMCP_BEST.name), limit=5, by="wall")
+    note = (
+        "the floor and the peers run git for the branch and once more for the remote; toolstead asks git when the "
+        "repository or its settings have changed, and every ten seconds. Ratios are of wall time, because CPU is that "
+        "of the server without git's own."
+    )
+    what = "the built-in `workspace-info`, the shipped command"
+    goals: dict[Era, tuple[Goal, ...]] = {"handshake": (goal,), "modern": (goal,)}
+    course = _calls(bench, key="http-workspace", what=what, tool=workload.WORKSPACE, note=note, goals=goals)
+    course = replace(course, by="wall")
+    return _race(with_repository(bench), course, (_FLOOR, _SHIPPED, MCP, MCP_BEST, FASTMCP, FASTMCP_BEST))
 
 
 def plugin(bench: Bench) -> Race:
@@ -105,6 +125,7 @@ def tail(bench: Bench) -> Race:
         seconds=bench.scale.seconds * 1.5,
         note="wall is the time that 99 of 100 calls stay below, in each round; ratios and goals are of it. CPU is that "
         f"of one call. {_PINNED}",
+        by="wall",
         tail=True,
         goals={"handshake": goals, "modern": goals},
     )
@@ -155,7 +176,7 @@ def _race(bench: Bench, course: Course, programs: Sequence[Program]) -> Race:
                 key=keys[era],
                 title=f"{course.title}, {revision}",
                 rate=not course.tail,
-                by="wall" if course.tail else "cpu",
+                by=course.by,
                 note=course.note if era == "handshake" else "",
                 goals=course.goals.get(era, ()),
             )

@@ -11,7 +11,7 @@ from benchmarks.harness import Bench, Goal, Measured, Race, Row, Sample
 from benchmarks.processes import Child
 from benchmarks.stdio_client import StdioClient
 
-START, CALL, PLUGIN, PYTHON = "stdio-start", "stdio", "stdio-plugin", "stdio-python"
+START, CALL, PLUGIN, PYTHON = "stdio-start", "stdio-file", "stdio-plugin", "stdio-python"
 
 _FLOOR = Program(name="floor", role="floor", module="benchmarks.floor.stdio", note="a bare loop over lines")
 SHIPPED = Program(name="toolstead", role="ours", note="`toolstead mcp`")
@@ -50,10 +50,10 @@ def shipped(bench: Bench) -> Race:
             ),
             Row(
                 key=CALL,
-                title="stdio: `tools/call`, the shipped command",
-                note="the tools differ: toolstead's built-in `file-reader` reads in a worker thread and checks where "
-                "the opened file really lies; the others serve a function that reads the same file of one line on the "
-                "event loop and checks its path and size only. The next rows have the same tool for everybody.",
+                title="stdio: `tools/call`, the built-in `file-reader`, the shipped command",
+                note="everybody reads the same file of one line. Toolstead also checks where the opened file really "
+                "lies and that it is none of its own; the others check its path and size only. The next rows have the "
+                "same tool for everybody.",
             ),
         ),
         contestants=tuple(p.contestant(measure) for p in entered(bench, (_FLOOR, SHIPPED, *PEERS))),
@@ -105,11 +105,13 @@ def _calls(program: Program, child: Child, client: StdioClient, bench: Bench, wo
 
 def tool_of(program: Program, work: str) -> str:
     """What a server calls the tool that does this: of the shipped command, `repeat` is a plugin's."""
-    return workload.name_in_plugin(work) if not program.module and work != workload.READ else work
+    return work if program.module or work in workload.BUILT_IN else workload.name_in_plugin(work)
 
 
 def job(tool: str) -> tuple[dict[str, Any], str, dict[str, Any]]:
     """A tool's arguments, its answer, and arguments that must be rejected though the function would take them."""
     if tool == workload.READ:
         return workload.READ_ARGUMENTS, workload.READ_ANSWER, {"path": workload.READ_FILE, "startLine": ""}
+    if tool == workload.WORKSPACE:
+        return {}, workload.WORKSPACE_ANSWER, {"folder": "."}
     return workload.REPEAT_ARGUMENTS, workload.REPEAT_ANSWER, {"text": 7}

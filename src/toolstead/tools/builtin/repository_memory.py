@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -68,7 +67,6 @@ class _Stamp:
         git_dir = f"{self.root}/.git"
         return (
             self.git_dir is not None
-            and stat.S_ISDIR(self.git_dir[2])
             and str(repository.top) == self.root
             and str(repository.git_dir) == git_dir
             and self.files[f"{git_dir}/commondir"] is None
