@@ -261,6 +261,27 @@ async def test_lines_are_found_wherever_a_chunk_of_the_file_ends(
     assert "has 6 lines" in (await call("file-reader", path="f", startLine=7)).text
 
 
+async def test_a_file_of_nothing_but_line_breaks_is_counted_to_any_line(root: Path) -> None:
+    (root / "breaks").write_bytes(b"\n" * 65_536)
+    call = await tools_of(root)
+    for start, end, text in ((1, 2, "\n\n"), (40_000, 40_002, "\n\n\n"), (65_536, 65_536, "\n")):
+        for _ in range(2):  # in a worker thread, and at once
+            assert first_text(await call("file-reader", path="breaks", startLine=start, endLine=end)) == text
+    assert "has 65,536 lines" in (await call("file-reader", path="breaks", startLine=65_537)).text
+
+
+async def test_ten_thousand_calls_at_once_are_answered_and_leave_no_descriptor(root: Path) -> None:
+    (root / "other.txt").write_text("other")
+    call = await tools_of(root)
+    await call("file-reader", path="five.txt")
+    before = len(list(Path("/dev/fd").iterdir()))
+    names = {"five.txt": "one\n", "other.txt": "other", "no.txt": "there is no file", "out": "outside the project"}
+    asked = [name for _ in range(2_500) for name in names]
+    results = await asyncio.gather(*(call("file-reader", path=name, endLine=1) for name in asked))
+    assert all(names[name] in result.text for name, result in zip(asked, results, strict=True))
+    assert len(list(Path("/dev/fd").iterdir())) == before
+
+
 async def test_one_endless_line_is_cut_between_characters(root: Path) -> None:
     (root / "long").write_text("x" + "é" * MOST_SHOWN + "\nnext\n")
     call = await tools_of(root)

@@ -118,6 +118,43 @@ CHANGES: dict[str, Callable[[Path, Path], object]] = {
 }
 
 
+def share_folder(root: Path) -> None:
+    """Let everything but HEAD and the index lie in another folder, as in a linked work tree."""
+    shared = root.with_name("shared")
+    shared.mkdir()
+    for name in ("config", "objects", "refs"):
+        (root / ".git" / name).rename(shared / name)
+    write(root / ".git/commondir", str(shared))
+
+
+def point_work_tree_at_link(root: Path) -> None:
+    root.with_name("link").symlink_to(root.parent)
+    git(root, "config", "core.worktree", str(root.with_name("link")))
+
+
+def point_link_elsewhere(root: Path) -> None:
+    root.with_name("link").unlink()
+    root.with_name("link").symlink_to(root.parent.parent / "nowhere")
+
+
+NOT_PLAIN: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = {
+    "a linked work tree": (make_linked, lambda root: write(root / ".git", "gitdir: /no/such/place\n")),
+    "a work tree by a link": (point_work_tree_at_link, point_link_elsewhere),
+    "a shared folder": (
+        share_folder,
+        lambda root: write(root.with_name("shared") / "refs/heads/main", "ref: refs/heads/final\n"),
+    ),
+    "an included file that is not there yet": (
+        lambda root: git(root, "config", "include.path", str(root.with_name("more"))),
+        lambda root: write(root.with_name("more"), '[branch "main"]\nremote = b\n[remote "b"]\nurl = b\n'),
+    ),
+    "settings of a work tree that are not there yet": (
+        lambda root: git(root, "config", "extensions.worktreeConfig", "true"),
+        lambda root: git(root, "config", "--worktree", "remote.origin.url", "https://example.org/own"),
+    ),
+}
+
+
 async def answers(call: Call) -> list[ToolResult]:
     return [await call("workspace-info"), await call("git-status"), await call("git-diff-summary")]
 
@@ -147,6 +184,28 @@ async def test_a_change_that_is_taken_back_is_too(name: str, root: Path, home: P
         "branch": "main",
         "remoteUrl": "https://example.org/a.git",
     }
+
+
+@pytest.mark.parametrize("name", NOT_PLAIN)
+async def test_what_is_not_plain_is_asked_of_git_each_time(name: str, root: Path) -> None:
+    make, alter = NOT_PLAIN[name]
+    make(root)
+    call = await tools_of(root)
+    for _ in range(4):
+        assert await answers(call) == await answers(await tools_of(root))
+    alter(root)
+    assert await answers(call) == await answers(await tools_of(root))
+
+
+async def test_settings_in_a_place_that_was_not_known_are_looked_at_from_then_on(
+    root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository_memory, "_name_settings_files", lambda _: ())
+    write(home / ".gitconfig", '[remote "first"]\nurl = a\n[branch "main"]\nremote = first\n')
+    call = await tools_of(root)
+    for url in ("a", "b", "c"):
+        write(home / ".gitconfig", f'[remote "first"]\nurl = {url}\n[branch "main"]\nremote = first\n')
+        assert [(await call("workspace-info")).structured["remoteUrl"] for _ in range(3)] == [url] * 3
 
 
 @pytest.mark.requires("root")
