@@ -22,8 +22,6 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from toolstead.tools.confinement import QuickFolder
-
 ROOT = Path(__file__).resolve().parent.parent
 DOWNLOADS = ROOT / ".cache" / "tests"
 """What tests fetch is kept here from one run to the next."""
@@ -155,6 +153,8 @@ def kernelcache() -> None:
     Raises:
         LackError: It cannot.
     """
+    from toolstead.tools.confinement import QuickFolder  # the other probes need nothing of ours
+
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "file").write_bytes(b"cached")
         quick = QuickFolder(Path(folder))
