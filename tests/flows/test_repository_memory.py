@@ -137,12 +137,22 @@ def point_link_elsewhere(root: Path) -> None:
     root.with_name("link").symlink_to(root.parent.parent / "nowhere")
 
 
+def break_head_above(root: Path) -> None:
+    shutil.rmtree(root / ".git")
+    git(root.parent, "init", "-q")
+    write(root.parent / ".git/HEAD", "nonsense\n")
+
+
 NOT_PLAIN: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = {
     "a linked work tree": (make_linked, lambda root: write(root / ".git", "gitdir: /no/such/place\n")),
     "a work tree by a link": (point_work_tree_at_link, point_link_elsewhere),
     "a shared folder": (
         share_folder,
         lambda root: write(root.with_name("shared") / "refs/heads/main", "ref: refs/heads/final\n"),
+    ),
+    "a broken repository above": (
+        break_head_above,
+        lambda root: write(root.parent / ".git/HEAD", "ref: refs/heads/mended\n"),
     ),
     "an included file that is not there yet": (
         lambda root: git(root, "config", "include.path", str(root.with_name("more"))),
@@ -206,6 +216,18 @@ async def test_settings_in_a_place_that_was_not_known_are_looked_at_from_then_on
     for url in ("a", "b", "c"):
         write(home / ".gitconfig", f'[remote "first"]\nurl = {url}\n[branch "main"]\nremote = first\n')
         assert [(await call("workspace-info")).structured["remoteUrl"] for _ in range(3)] == [url] * 3
+
+
+async def test_what_changes_while_git_reads_it_is_not_remembered(root: Path, home: Path, tmp_path: Path) -> None:
+    write(home / ".gitconfig", '[remote "brief"]\nurl = brief\n[branch "main"]\nremote = brief\n')
+    write(
+        tmp_path / "bin/git",
+        f'#!/bin/sh\n"{git_program()}" "$@" || exit\nif [ "$1" = config ]; then rm -f "{home}/.gitconfig"; fi\n',
+    )
+    (tmp_path / "bin/git").chmod(0o755)
+    call = await tools_of(root, counted(tmp_path))
+    assert (await call("workspace-info")).structured["remoteUrl"] == "brief"
+    assert (await call("workspace-info")).structured["remoteUrl"] == "https://example.org/a.git"
 
 
 @pytest.mark.requires("root")

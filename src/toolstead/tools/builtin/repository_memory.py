@@ -31,7 +31,6 @@ _LONGEST = 10.0
 """Seconds for which an answer is remembered."""
 _SETTLED = 2_000_000_000
 """Nanoseconds after a file's last change; a change later than that has another time on every file system."""
-_PLAIN_EXTENSIONS = frozenset({"extensions.objectformat"})
 _COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?\n")
 _BRANCH = re.compile(rb"ref: (refs/heads(?:/[\w+=#-]+(?:\.[\w+=#-]+)*)+)\n")
 _MOST_READ = 4_096
@@ -71,11 +70,7 @@ class _Stamp:
             and str(repository.git_dir) == git_dir
             and self.files[f"{git_dir}/commondir"] is None
             and repository.origins <= self.files.keys()
-            and not any(
-                name.startswith(("include.", "includeif."))
-                or (name.startswith("extensions.") and name not in _PLAIN_EXTENSIONS)
-                for name, _ in repository.settings
-            )
+            and not any(name.startswith(("include.", "includeif.")) for name, _ in repository.settings)
         )
 
 
@@ -171,7 +166,8 @@ def _name_settings_files(environ: Mapping[str, str]) -> Iterable[str]:
 def _read_head(git_dir: Path) -> bytes | None:
     """The reference that HEAD is, empty when it is a commit; None where only git can tell.
 
-    A branch can be a reference too: git follows it, so it must be a commit, or not be there yet.
+    A branch can be a reference too: git follows it, so it must be a commit, or not be there yet. A repository that
+    stores its references in another way has a HEAD that names no branch (`refs/heads/.invalid`).
     """
     head = _read_reference(git_dir, "HEAD")
     if _COMMIT.fullmatch(head):
