@@ -1,4 +1,4 @@
-"""What the tests run on Node: the MCP conformance suite and the MCP Inspector, installed once, by hash.
+"""What the tests run on Node: the MCP conformance suite, the MCP Inspector and recheck, installed once, by hash.
 
 `node/package-lock.json` has every version and hash, and no address. It was made by
 `npm install --package-lock-only --omit-lockfile-registry-resolved`; rolldown is held at a version

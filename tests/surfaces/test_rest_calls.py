@@ -205,8 +205,11 @@ async def test_a_call_is_never_answered_with_the_refusal_of_what_was_sent_behind
     async with nothing_left(), running(waiting.tool) as live, calling(live, "wait") as connection:
         await asyncio.wait_for(waiting.begun.wait(), PATIENCE)
         await connection.send(b"no HTTP at all\r\n\r\n")
+        assert (await live.get("/api/health")).status == 200
+        waiting.go.set()
+        assert (await connection.reply()).json["content"][0]["text"] == "finished"
+        assert (await connection.reply()).problem["type"] == "/docs#bad-http", "and in its turn the refusal"
         assert await asyncio.wait_for(connection.reader.read(), PATIENCE) == b""
-        assert await asyncio.wait_for(waiting.ended, PATIENCE) == "cancelled"
 
 
 async def test_a_connection_serves_more_calls_after_one_that_was_watched() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 import re
 from collections.abc import Callable
@@ -84,7 +83,8 @@ class RegisteredTool:
 
     def same_as(self, other: RegisteredTool) -> bool:
         """Whether a caller would see and get the same."""
-        return self.tool == other.tool and _json_text(self.info) == _json_text(other.info)
+        is_equal = self.tool == other.tool and self.info == other.info
+        return is_equal and _encode_schemas(self.info) == _encode_schemas(other.info)
 
 
 def _no_file() -> None:
@@ -234,6 +234,6 @@ def _is_number(value: object, *kinds: type) -> bool:
     return isinstance(value, kinds or (int, float)) and not isinstance(value, bool)
 
 
-def _json_text(info: ToolInfo) -> str:
-    """What is shown, as text: `true` and `1` are equal in Python, and the order of keys is not seen there."""
-    return json.dumps(info.to_json())
+def _encode_schemas(info: ToolInfo) -> bytes:
+    """What is shown, as JSON: `true` and `1` are equal in Python, and the order of keys is not seen there."""
+    return msgspec.json.encode((info.input_schema, info.output_schema))
