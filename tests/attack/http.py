@@ -230,6 +230,28 @@ async def _large_bodies(target: Target) -> str:
     return "" if status == [b"413"] else f"a length of 900 MB was answered with {status}"
 
 
+async def _refuse_foreign_pages(target: Target) -> str:
+    """Whatever name or page a browser was led here by: no tool is called for it."""
+    foreign = [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "evil.example:80",
+        f"evil.example:{target.port}",
+        "127.0.0.1@evil",
+    ]
+    heads = [("host", name) for name in foreign] + [("origin", f"http://{name}") for name in foreign]
+    for name, value in [*heads, ("origin", "null"), ("origin", "file://"), ("host", "")]:
+        body = {"input": {"name": str(target.project / "hidden-0")}}
+        host = {"host": f"127.0.0.1:{target.port}"}
+        connection = await target.connect()
+        await connection.send(request("POST", "/api/tools/play__mark/call", body, {**host, name: value}))
+        status = (await connection.reply()).status
+        await connection.close()
+        if not 400 <= status < 500:
+            return f"{name}: {value} was answered with {status}"
+    return ""
+
+
 SCRIPTS: dict[str, Callable[[Target], object]] = {
     "a whole request before half a head is answered": _answer_before_half_a_head,
     "requests sent at once are answered": _answer_many_at_once,
@@ -237,4 +259,5 @@ SCRIPTS: dict[str, Callable[[Target], object]] = {
     "half heads hold up nobody": _slow_heads,
     "readers that do not read hold up nobody": _readers_that_do_not_read,
     "a length that is too large is refused": _large_bodies,
+    "foreign names and pages are refused": _refuse_foreign_pages,
 }

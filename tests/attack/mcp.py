@@ -70,7 +70,7 @@ async def attack(attack: Attack) -> None:
         before, over = target.memory, attack.count * 3 // 4
         async with watched(attack, target) as took:
             seed = attack.seed
-            while sum(count for what, count in attack.tried.items() if what.startswith("http")) < over:
+            while sum(count for what, count in attack.tried.items() if what.endswith("below 500")) < over:
                 if attack.is_past(0.7):
                     attack.note("the time was over before the count")
                     break
@@ -120,9 +120,11 @@ async def _post(attack: Attack, target: Target, wire: HttpWire, sent: Sent, era:
         attack.fail(what, f"the connection was cut: {type(error).__name__}", shown)
         return
     took = time.monotonic() - began
-    attack.check(what, answer.status < 500 and not _crashed(answer), f"{answer.status} {answer.body[:200]!r}", shown)
+    attack.check(what, answer.status < 500 and not _crashed(answer), f"{answer.status} {answer.body[:80]!r}", shown)
     if took > SLOWEST:
         await _try_again(attack, target, sent, era)
+    else:
+        attack.hold(f"http, {era}: answered within a second")
 
 
 def _crashed(answer: Answer) -> bool:

@@ -15,9 +15,9 @@ COUNTS = {
     "url": 400,
     "traversal": 200,
     "http": 200,
-    "mcp": 600,
+    "mcp": 400,
     "files": 600,
-    "settings": 400,
+    "settings": 300,
     "storage": 12,
     "slow": 1,
 }
