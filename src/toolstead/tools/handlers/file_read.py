@@ -40,12 +40,15 @@ class FileReadHandler:
 
     config: FileReadConfig
     surroundings: Surroundings = field(hash=False)
-    _folder: QuickFolder = field(init=False, repr=False, compare=False)
+    _opened: list[QuickFolder] = field(init=False, repr=False, compare=False, default_factory=list[QuickFolder])
 
-    def __post_init__(self) -> None:
-        base, private = self.surroundings.find_pinned(self.config.base_path), self.surroundings.private
-        folder = QuickFolder(base, named=f"the tool's folder {str(base)!r}", private=private)
-        object.__setattr__(self, "_folder", folder)
+    @property
+    def _folder(self) -> QuickFolder:
+        """The folder, found at the first call: of thousands of tools few are called."""
+        if not self._opened:
+            base, private = self.surroundings.find_pinned(self.config.base_path), self.surroundings.private
+            self._opened.append(QuickFolder(base, named=f"the tool's folder {str(base)!r}", private=private))
+        return self._opened[0]
 
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str | ToolResult:
         """Read the file that `path` names."""
