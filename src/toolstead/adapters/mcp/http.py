@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -139,18 +139,17 @@ class McpEndpoint:
                 key = next((value for name, value in message["headers"] if name == b"mcp-session-id"), None)
                 opened = None if key is None else self._sessions.add_session(key, address)
                 if opened is not None:
-                    opened.__enter__()
+                    using.enter_context(opened)
             await send(message)
 
-        try:
-            await self._manager.asgi_app(scope, receive, watch_head)
-        except BaseException:
-            if opened is not None:  # the SDK has discarded it
-                self._sessions.forget_session(opened.key)
-            raise
-        if opened is not None:
-            opened.__exit__(None, None, None)
-            await self._sessions.end_surplus()
+        with ExitStack() as using:
+            try:
+                await self._manager.asgi_app(scope, receive, watch_head)
+            except BaseException:
+                if opened is not None:  # the SDK has discarded it
+                    self._sessions.forget_session(opened.key)
+                raise
+        await self._sessions.end_surplus()
 
     async def _ask_session(self, session: HandshakeSession, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on a request of a session, which is in use meanwhile."""
