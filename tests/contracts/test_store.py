@@ -602,3 +602,20 @@ class TestWriting:
         with pytest.raises(StorageError, match="is closed here; open it again"):
             await store.list_events(ALL)
         assert len(await (await place.open()).list_events(ALL)) == 20
+
+
+async def test_events_come_in_pages_that_are_bounded_in_bytes(store: Store) -> None:
+    texts = ["small", *["x" * 3_900_000] * 5, "y" * 9_000_000, "last"]
+    await store.append_events([NewEvent(type="message", time=1.0, data={"text": text}) for text in texts])
+    found: list[str] = []
+    pages: list[int] = []
+    after: str | None = None
+    while True:
+        page = await store.list_events(EventFilter(), after=after, limit=100)
+        pages.append(len(page))
+        found.extend(event.data["text"] for event in page)
+        if page.is_last:
+            break
+        after = page[-1].id
+    assert found == texts
+    assert pages == [3, 2, 1, 1, 1]

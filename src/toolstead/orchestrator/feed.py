@@ -140,14 +140,14 @@ class EventReader:
                 await self._arrived.wait()
 
     async def _replay_page(self) -> None:
-        """Fetch the next page from the store; one that is not full is the last, unless more was dropped meanwhile."""
+        """Fetch the next page from the store, until it says that it is the last and nothing was dropped meanwhile."""
         boundary, store = self._boundary, self._feed.store
         if store is None:
             self.close()
             return
         page = await store.list_events(self.wanted, after=self._sent or None, until=boundary, limit=PAGE)
         self._page.extend(page)
-        if len(page) < PAGE and boundary == self._boundary:
+        if page.is_last and boundary == self._boundary:
             self._is_replaying = False
             self._is_closed = self._is_finishing
 
@@ -290,7 +290,7 @@ class Feed:
             found = await self.store.list_events(EVERYTHING, after=before, until=newest, limit=PAGE)
             if self.position == before:  # else another call read the same meanwhile
                 self._hand_out(found)
-                self.position = newest if len(found) < PAGE else self.position
+                self.position = newest if found.is_last else self.position
 
     def _begin(self, position: str) -> None:
         self.position = position

@@ -157,6 +157,16 @@ class PluginRow(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Any] | None = None
 
 
+class EventPage(list["Event"]):
+    """Some events.
+
+    Attributes:
+        is_last: Whether none of those that were asked for follow.
+    """
+
+    is_last = True
+
+
 class Store(Protocol):
     """Everything that is kept."""
 
@@ -171,8 +181,10 @@ class Store(Protocol):
 
     async def list_events(
         self, wanted: EventFilter, *, after: str | None = None, until: str | None = None, limit: int = 500
-    ) -> list[Event]:
+    ) -> EventPage:
         """Events after an id and up to another, oldest first. Raises NotFoundError for what cannot be an id.
+
+        A page has at most `limit` events and about 8 MiB, but at least one event.
 
         The `message.delta` events of a run that ended are joined: several that follow each other, in what is wanted
         and between the two ids, are one, with the id of the last. No text comes twice, and none is left out,

@@ -18,17 +18,23 @@ from typing import Any
 
 from msgspec.json import encode as encode_json
 from msgspec.structs import replace
-from sqlalchemy import Connection, Select, and_, bindparam, case, select
+from sqlalchemy import Connection, LargeBinary, Select, and_, bindparam, case, cast, func, select
 
 from toolstead.adapters.storage.rows import event_id, event_number, from_json, pad_list, to_json
 from toolstead.adapters.storage.tables import EVENTS, Statements, events, sequence
-from toolstead.orchestrator.store import EventFilter
+from toolstead.orchestrator.store import EventFilter, EventPage
 from toolstead.types.event import DELTA, Event
 
 LONGEST_SPAN = 10_000
 """How far apart the first and the last number of a joined row may be: it bounds the search for rows that overlap."""
 
 _COLUMNS = [*(events.c[name] for name in EVENTS.names), events.c.parts]
+MOST_BYTES = 8 << 20
+"""Bytes of the events that are read at once."""
+_SIZE = {
+    "sqlite": func.length(cast(events.c.data, LargeBinary)),
+    "postgresql": func.octet_length(events.c.data),
+}
 _POSITION = select(sequence.c.value)
 _OF_RUNS = (
     select(
@@ -55,22 +61,37 @@ def list_events(
     after: str | None = None,
     until: str | None = None,
     limit: int = 500,
-) -> list[Event]:
+) -> EventPage:
     """Oldest first. Raises NotFoundError for an `after` or an `until` that is no id."""
     first = 0 if after is None else event_number(after)
     last = None if until is None else event_number(until)
+    between = [events.c.n > first] if last is None else [events.c.n > first, events.c.n <= last]
+    # The sizes first: a driver may read a whole result into memory, and an event may have megabytes.
+    sizes = _apply_filter(select(_SIZE[connection.dialect.name]), wanted).order_by(events.c.n)
+    fitting = _count_fitting(connection.execute(sizes.where(*between).limit(limit)).scalars(), limit)
     query = _apply_filter(select(*_COLUMNS), wanted).order_by(events.c.n)
-    page = query.where(events.c.n > first).limit(limit)
-    rows = list(connection.execute(page if last is None else page.where(events.c.n <= last)))
-    if len(rows) == limit > 0:
+    rows = list(connection.execute(query.where(*between).limit(fitting)))
+    if len(rows) == fitting > 0:
         last = rows[-1][0]
     if last is not None:
         start = events.c.first_n
         overlapping = query.where(start > last - LONGEST_SPAN, start <= last, events.c.n > last)
         rows += connection.execute(overlapping)
-    if all(row[-1] is None for row in rows):
-        return [_create_event(row, row[0]) for row in rows]
-    return _merge_parts(rows, first, last)[:limit]
+    is_plain = all(row[-1] is None for row in rows)
+    found = [_create_event(row, row[0]) for row in rows] if is_plain else _merge_parts(rows, first, last)[:fitting]
+    page = EventPage(found)
+    page.is_last = len(found) < fitting
+    return page
+
+
+def _count_fitting(sizes: Iterable[int], limit: int) -> int:
+    """How many events a page may have: the limit, unless that would be too many bytes; at least one."""
+    total = 0
+    for count, size in enumerate(sizes):
+        total += size
+        if count and total > MOST_BYTES:
+            return count
+    return limit
 
 
 def join_deltas(connection: Connection, statements: Statements, run_ids: Sequence[str]) -> None:
