@@ -26,7 +26,7 @@ EFFECTS: list[tuple[str, Any]] = [
     ("ex {{x}}", "+!touch MARK"),
     ("ed {{x}}", "!touch MARK"),
     ("git {{x}}", ["-c", "alias.zz=!touch MARK", "zz"]),
-    ("git {{x}}", ["bisect", "run", "touch", "MARK"]),
+    ("git {{x}} && git status", ["config", "core.fsmonitor", "touch MARK; false"]),
     ("git config {{x}} {{y}} && git status", ["core.fsmonitor", "touch MARK; false"]),
     ("git -c {{x}} status", "core.fsmonitor=touch MARK; false"),
     ("git bisect {{x}}", ["run", "touch", "MARK"]),
@@ -37,9 +37,11 @@ EFFECTS: list[tuple[str, Any]] = [
     ("nice {{x}}", ["touch", "MARK"]),
     ("timeout 5 {{x}}", ["touch", "MARK"]),
     ("find . {{x}}", ["-fprint", "MARK"]),
+    ("git log {{x}}", "--output=MARK"),
+    ("tar -cf /dev/null {{x}}", ["--checkpoint=1", "--checkpoint-action=exec=touch MARK", "."]),
     ("echo {{x}} | xargs find", ". -maxdepth 0 -exec touch MARK ;"),
-    ("echo {{x}} | xargs tar -cf /dev/null", "--checkpoint=1 --checkpoint-action=exec=touch${IFS}MARK ."),
-    ("echo {{x}} | xargs sort", "-o MARK /dev/null"),
+    ("echo {{x}} | xargs tar -cf /dev/null", ". --checkpoint=1 '--checkpoint-action=exec=touch MARK'"),
+    ("echo {{x}} | xargs sort", "/dev/null -o MARK"),
     ("cat {{x}} | xargs sort", "WORDS"),
     ("perl script.pl {{x}}", "touch MARK|"),
     ("awk {{x}} /dev/null", 'BEGIN{system("touch MARK")}'),
@@ -96,7 +98,8 @@ async def _try_effects(attack: Attack) -> None:
         project = target.project
         _make_repository(project, folder)
         (project / "script.pl").write_text("while (<>) { print }\n", encoding="utf-8")
-        (project / "WORDS").write_text(f"-o {marks / '19'} {os.devnull}\n", encoding="utf-8")
+        words = next(number for number, (_, value) in enumerate(EFFECTS) if value == "WORDS")
+        (project / "WORDS").write_text(f"-o {marks / str(words)} {os.devnull}\n", encoding="utf-8")
         listed = {one["name"] for one in (await target.ask("GET", "/api/tools")).json["tools"]}
         for number, (command, _) in enumerate(EFFECTS):
             what = "programs that run their values: refused, or no effect"
