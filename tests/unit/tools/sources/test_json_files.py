@@ -16,6 +16,7 @@ import pytest
 from tests.flows.tool_files import content, shell, write
 from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.http_client import GuardedClient
+from toolstead.tools.registry import MOST_POSITIONS, Registry
 from toolstead.tools.sources.json_file import FileReader, LoadedFile
 from toolstead.tools.sources.json_files import JsonFiles, is_tool_file
 
@@ -247,3 +248,12 @@ async def test_files_that_are_forgotten_while_they_are_read_are_read_again(tmp_p
     reader.went_on.set()
     assert names(await reading) == []
     assert files.loaded_files() == []
+
+
+async def test_of_very_many_contested_names_only_the_first_are_looked_up_in_their_files(tmp_path: Path) -> None:
+    given = [shell(f"t{number}", "ls") for number in range(MOST_POSITIONS + 10)]
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.json", *given)
+    swap = await Registry([JsonFiles([tmp_path], Counting())]).reload()
+    assert len(swap.problems) == len(given)
+    assert [problem.line is not None for problem in swap.problems] == [True] * MOST_POSITIONS + [False] * 10
