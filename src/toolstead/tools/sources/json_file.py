@@ -115,6 +115,8 @@ class FileReader:
             pointer, _, reason = warning.partition(": ")
             line, column = report.find_position((*at, "inputSchema", *_pointer_steps(pointer), "default"))
             logger.warning("%s:%s:%s: tool %r: %s", report.path, line, column, name, reason)
+        if (more := len(schema.warnings) - MOST_PROBLEMS) > 0:
+            logger.warning("%s: tool %r: %s more defaults do not fit", report.path, name, more)
         output = self._read_schema(tool, "outputSchema", at, report) if "outputSchema" in tool else None
         handler = self._read_handler(tool, schema, at, report) if report.count == before else None
         if handler is None:

@@ -14,7 +14,7 @@ import msgspec
 
 from toolstead.errors import SchemaError
 from toolstead.schema.compiled import MAX_DEPTH, MAX_SIZE, CompiledSchema
-from toolstead.schema.explanation import SchemaFinding, preview_value
+from toolstead.schema.explanation import SchemaFinding, preview_value, shorten_text
 from toolstead.schema.visible import escape_unseen, find_hidden
 from toolstead.tools.sources.json_files import LARGEST_FILE
 from toolstead.tools.sources.json_text import (
@@ -30,6 +30,7 @@ from toolstead.types.tool import Problem
 DEEPEST = 2 * MAX_DEPTH
 MOST_PROBLEMS = 50
 MOST_NAMES = 50_000
+LONGEST_MESSAGE = 2_000
 _NO_OUTLINE = bytes(set(range(256)) - set(b'{}[]"'))
 _DANGLING = re.compile(r"Pointer '([^']*)' does not exist")
 _OUTSIDE = re.compile(r"refers to (\S+), and ")
@@ -213,8 +214,8 @@ class FileReport:
         self.count += 1
         if len(self._problems) < MOST_PROBLEMS:
             line, column = position
-            # A message may quote a schema's data, which may have anything in it.
-            shown = escape_unseen(message, "prose")
+            # A message may quote a schema's data, which may have anything in it, and a lot of it.
+            shown = escape_unseen(shorten_text(message, LONGEST_MESSAGE), "prose")
             problem = Problem(source=str(self.path), tool_name=tool, message=shown, line=line, column=column)
             self._problems.append(problem)
 

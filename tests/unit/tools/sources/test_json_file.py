@@ -16,8 +16,9 @@ from tests.flows.tool_files import DOCUMENT, content, shell, tool
 from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.http import HttpHandler
 from toolstead.tools.handlers.http_client import GuardedClient
+from toolstead.tools.sources import json_text
 from toolstead.tools.sources.json_file import FileReader, LoadedFile
-from toolstead.tools.sources.json_report import DEEPEST, LARGEST_FILE, MOST_PROBLEMS
+from toolstead.tools.sources.json_report import DEEPEST, LARGEST_FILE, LONGEST_MESSAGE, MOST_NAMES, MOST_PROBLEMS
 from toolstead.tools.sources.json_text import Outline
 from toolstead.types.tool import Annotations
 
@@ -83,6 +84,12 @@ def said(text: str | bytes) -> list[str]:
         ("[" * 100_000, f"1:{DEEPEST + 1} - nested deeper than {DEEPEST} levels here"),
         ('{"tools": ' + "[" * 600 + "]" * 600 + "}", f"1:{DEEPEST + 10} - nested deeper than {DEEPEST} levels here"),
         (b" " * (LARGEST_FILE + 1), "1:1 - the file is larger than 1,048,576 bytes; split it into several"),
+        (
+            '{"a": {' + ",".join(f'"{number}":0' for number in range(MOST_NAMES)) + "}}",
+            "1:1 - the file has 50,001 names, at most 50,000 are read; split it into several",
+        ),
+        ('{"tools": "' + r"\"" * 400_000, '1:11 - not valid JSON: this text is never closed; a " is missing'),
+        ('{"a": [' + "1." + "1" * 500_000 + ", 1e999]}", "1:500012 - not valid JSON: 1e999 is too large for a number"),
         ('{"name": "x", "tools": [],\n "tools": []}', "2:2 - tools: duplicate name"),
     ],
 )
@@ -318,6 +325,42 @@ def test_a_file_full_of_faults_is_reported_within_a_bound(monkeypatch: pytest.Mo
     assert len(loaded.problems) == MOST_PROBLEMS + 1
     assert loaded.problems[-1].message == "2,950 more problems; fix these first"
     assert len(located) == MOST_PROBLEMS  # each costs a count of the lines before it
+
+
+def test_each_part_of_a_file_is_walked_once_for_all_its_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    skipped = 0
+    skip_value = json_text._skip_value
+
+    def counted(text: str, at: int) -> int:
+        nonlocal skipped
+        skipped += 1
+        return skip_value(text, at)
+
+    monkeypatch.setattr(json_text, "_skip_value", counted)
+    loaded = read(content(*({"name": f"t{number}"} for number in range(1_000))))
+    assert len(loaded.problems) == MOST_PROBLEMS + 1
+    assert skipped < 1_100  # a thousand tools, and the few values around and inside those that are shown
+
+
+def test_many_bad_examples_and_defaults_are_reported_within_a_bound(caplog: pytest.LogCaptureFixture) -> None:
+    bad = {"type": "string", "default": 5}
+    schema = {"type": "object", "properties": {f"p{number}": bad for number in range(200)}}
+    examples = [{"input": {"p0": number}} for number in range(1_000)]
+    with caplog.at_level(logging.WARNING):
+        handler = {"type": "shell", "command": "echo {{p0}}"}
+        loaded = read(content({**GOOD, "inputSchema": schema, "handler": handler, "examples": examples}))
+    assert len(loaded.problems) == 5
+    assert len(caplog.messages) == MOST_PROBLEMS + 1
+    assert caplog.messages[-1] == "/tools/x.json: tool 'good': 150 more defaults do not fit"
+
+
+def test_a_message_that_names_thousands_of_things_is_shortened() -> None:
+    schema = {"type": "object", "properties": {f"p{number}": {} for number in range(10_000)}}
+    [problem] = read(content({**GOOD, "inputSchema": schema})).problems
+    assert problem.message.startswith(
+        "handler.command: {{text}} is no property of the inputSchema; there are: p0, p1, "
+    )
+    assert len(problem.message) == LONGEST_MESSAGE
 
 
 def test_a_default_that_does_not_fit_is_warned_of_with_its_place(caplog: pytest.LogCaptureFixture) -> None:

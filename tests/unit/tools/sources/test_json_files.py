@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import resource
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 from tests.flows.tool_files import content, shell, write
 from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.http_client import GuardedClient
+from toolstead.tools.registry import MOST_POSITIONS, Registry
 from toolstead.tools.sources.json_file import FileReader, LoadedFile
 from toolstead.tools.sources.json_files import JsonFiles, is_tool_file
 
@@ -36,6 +39,21 @@ class Counting(FileReader):
         self.seen.append(path.name)
         if path.name == self.failing:
             raise LookupError("a fault of the loader")
+        return super().read(path, data)
+
+
+class Waiting(Counting):
+    """Reads a file only after the event loop went on: `go_on` is called there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = asyncio.Event()
+        self.went_on = threading.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def read(self, path: Path, data: bytes) -> LoadedFile:
+        self._loop.call_soon_threadsafe(self.began.set)
+        assert self.went_on.wait(10), "the event loop stood still while a file was read"
         return super().read(path, data)
 
 
@@ -212,3 +230,52 @@ async def test_a_file_that_grows_while_it_is_read_is_read_to_its_end(
     offers = await JsonFiles([tmp_path], Counting()).load()
     assert (names(offers), list(offers.problems)) == (["a"], [])
     assert file.stat().st_size > 1
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_the_event_loop_goes_on_while_files_are_read(tmp_path: Path, again: bool) -> None:
+    files = JsonFiles([tmp_path], Counting())
+    await files.load()
+    write(tmp_path / "a.json", shell("a", "ls"))
+    reader = Waiting()
+    files.read_with(reader)
+    reading = asyncio.create_task(files.refresh() if again else files.load())
+    await asyncio.wait_for(reader.began.wait(), 10)
+    reader.went_on.set()
+    await reading
+    assert reader.seen == ["a.json"]
+    assert [problem.message for file in files.loaded_files() for problem in file.problems] == []
+
+
+async def test_a_reader_that_is_replaced_while_it_reads_counts_no_more(tmp_path: Path) -> None:
+    write(tmp_path / "a.json", shell("a", "ls"))
+    before, after = Waiting(), Counting()
+    files = JsonFiles([tmp_path], before)
+    reading = asyncio.create_task(files.load())
+    await asyncio.wait_for(before.began.wait(), 10)
+    files.read_with(after)
+    before.went_on.set()
+    assert names(await reading) == ["a"]
+    assert after.seen == ["a.json"]
+
+
+async def test_files_that_are_forgotten_while_they_are_read_are_read_again(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.json", shell("a", "ls"))
+    reader = Waiting()
+    files = JsonFiles([tmp_path], reader)
+    reading = asyncio.create_task(files.load())
+    await asyncio.wait_for(reader.began.wait(), 10)
+    file.unlink()
+    files.forget_files()
+    reader.went_on.set()
+    assert names(await reading) == []
+    assert files.loaded_files() == []
+
+
+async def test_of_very_many_contested_names_only_the_first_are_looked_up_in_their_files(tmp_path: Path) -> None:
+    given = [shell(f"t{number}", "ls") for number in range(MOST_POSITIONS + 10)]
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.json", *given)
+    swap = await Registry([JsonFiles([tmp_path], Counting())]).reload()
+    assert len(swap.problems) == len(given)
+    assert [problem.line is not None for problem in swap.problems] == [True] * MOST_POSITIONS + [False] * 10
