@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolstead.tools.handlers.interpreters import code_places, runs_stdin
+from toolstead.tools.handlers.code_places import read_command, reads_code
 from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Step, Word, make_word
 from toolstead.tools.handlers.template import Piece, Placeholder, TemplateError
 
@@ -137,10 +137,10 @@ class Pinned:
 
 def _feeds_code(pipeline: Pipeline, at: int) -> bool:
     """Whether what a command writes, or what the first one is given, is run as code further down."""
-    return any(runs_stdin(command) is not None for command in pipeline[at + 1 :])
+    return any(reads_code(command) is not None for command in pipeline[at + 1 :])
 
 
 def _is_code(command: Command, at: int) -> bool:
     """Whether a program would run this word as code: checked as if it were a placeholder."""
     probe = make_word((Placeholder("?"),), quoted=True)
-    return any("?" in word.slots for word, _ in code_places((*command[:at], probe, *command[at + 1 :])))
+    return any("?" in word.slots for word, _ in read_command((*command[:at], probe, *command[at + 1 :])).places)
