@@ -24,7 +24,7 @@ names may take the next word as its value, or not; **both readings count**, and 
     marks    What no value may begin with, because the program gives it a meaning; `|` also at the end, and two or
              more characters anywhere. This is checked on every call.
     also     stdin: it runs what it reads, unless its script is given. feeds: it makes arguments of what it reads.
-             assigns: `NAME=value` may stand before the program. apart: its code is the first operand, not the next word.
+             assigns: `NAME=value` may stand before the program.
              module: the value of `-m` is a program. until: its code ends at `;` or `+`. bundle: the first word is options.
              fixed: no value among the operands before the program. dashes: `--` stands before the program.
              relays: a `--` does not end the options of what reads the values.
@@ -47,15 +47,15 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     values: frozenset[str] = frozenset()
     flags: frozenset[str] = frozenset()
     never: frozenset[str] = frozenset()
-    skip: frozenset[str] = frozenset({"0"})
+    skip: tuple[int, ...] = (0,)
     marks: frozenset[str] = frozenset()
     also: frozenset[str] = frozenset()
 
 
 _TABLE = r"""
 script sh bash dash zsh ksh mksh oksh pdksh lksh ash yash rbash posh sash fish csh tcsh elvish nu xonsh osh rc
-  ; code -c --command --commands ; beside --init-command --rcfile --init-file ; also stdin apart
-  ; flags - -a -b -c -e -f -h -i -k -l -m -n -p -r -s -u -v -x --login --norc --noprofile --posix --no-config
+  ; code -c --command --commands ; beside --init-command --rcfile --init-file ; also stdin
+  ; flags - + -a -b -c -e -f -h -i -k -l -m -n -p -r -s -u -v -x --login --norc --noprofile --posix --no-config
 script awk gawk mawk nawk goawk ; code -e --source -f --file -E --exec ; beside -i --include -l --load
   ; values -v -F --assign --field-separator ; flags -b -n -r -N -P -S --csv --posix --sandbox
 script sed gsed ; code -e --expression -f --file ; values -l --line-length
@@ -94,7 +94,7 @@ none make gmake bmake just rake ant mvn mvnw gradle gradlew ninja cmake ctest me
   ; values -j -l -o -W ; code -f -E -C -I -P -b -p --file --makefile --eval --directory --init-script --build-file
 none crontab ; values -u ; also stdin
 none parallel watch watchexec hyperfine ; values -j -n -N -w --jobs --interval ; also feeds stdin
-none socat tmux tmate screen xterm gnome-terminal konsole kitty alacritty sg bwrap eval source . runuser newgrp
+none socat tmux tmate screen xterm gnome-terminal konsole kitty alacritty sg bwrap eval source runuser newgrp
   sudoedit run-parts run-mailcap xdg-open xdg-user-dir xdotool open start-stop-daemon nix-shell nix-build nix-env
   nix-instantiate openvpn logrotate nroff pic latexmk zathura wireshark dstat sysctl exim exim4 cdist cobc cpan
   cpanm easy_install gimp gtester jtag minicom msgfilter perlbug sqlmap volatility check_by_ssh check_ssl_cert salt
@@ -240,7 +240,8 @@ def _read_table() -> dict[str, Rule]:
         kind, _, rest = line.partition(" ")
         programs, *fields = rest.split(" ; ")
         given = {name: frozenset(words) for name, *words in map(str.split, fields)}
-        rule = Rule(kind=kind, **given)
+        skip = tuple(map(int, given.pop("skip", "0")))
+        rule = Rule(kind=kind, skip=skip, **given)
         for name in programs.split():
             rules |= {"/".join(parts): rule for parts in itertools.product(*(p.split(",") for p in name.split("/")))}
     return rules

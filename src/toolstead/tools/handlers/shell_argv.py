@@ -187,7 +187,8 @@ def _check_stdin(first: Command, stdin_slots: Collection[str], parameters: Param
         _check_known(name, parameters, ("stdin",))
         if use is not None and name not in parameters.allow_script:
             raise TemplateError(
-                f'{{{{{name}}}}} in "stdin" would run as code: {use} what it reads; {_accept(name, use)}', key=("stdin",)
+                f'{{{{{name}}}}} in "stdin" would run as code: {use} what it reads; {_accept(name, use)}',
+                key=("stdin",),
             )
 
 
