@@ -10,7 +10,7 @@ import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -21,10 +21,10 @@ _OptionKind = Literal["flag", "never", "code", "beside", "values", "unknown"]
 _NOTHING = make_word(("",))
 _STDIN_NAMES = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_LONGEST_NAME = 64
 _STEM = re.compile(r"[^\d.]*")
-_VERSION = re.compile(r"(?:[.-]?\d[\d._]*[a-z]?)?(?:-.*|\.so.*)?")
-_VARIANT = re.compile(r"(.*)[.-](?:static|dbg|debug|multiarch|exe|basic|tiny|nox|gtk3?|athena|openbsd|traditional)")
+_VERSION = re.compile(
+    r"-?[.]?\d[\d._]*[a-z]?(?:[-.].*)?|\.(?:so.*|exe|basic|tiny|nox|gtk3?|athena|openbsd|traditional)"
+)
 
 
 class Reading(msgspec.Struct):
@@ -56,124 +56,112 @@ class Reading(msgspec.Struct):
 
 def read_command(command: Command) -> Reading:
     """What a command runs, and which of its placeholders are code."""
-    names = [_find_family(word.literal) if word.literal else "" for word in command]
-    if RULES.keys().isdisjoint(names):  # only the place of the program itself can be code
+    names = [_find_family(word.literal) if word.literal and word.literal[0] != "-" else "" for word in command]
+    listed = [at for at, name in enumerate(names) if name in RULES]
+    if not listed:  # only the place of the program itself can be code
         return Reading([(0, "")], [] if command[0].literal else [(command[0], "it would choose the program")])
     reading = Reading([], [])
-    waiting = {(0, names[0])}
+    waiting = [(0, names[0])]
     while waiting:
         at, key = waiting.pop()
         reading.programs.append((at, key))
-        reading.decided = max(reading.decided, at)
         if command[at].literal is None:
             reading.refuse(command[at : at + 1], "it would choose the program")
         elif key in RULES:
-            waiting |= {*_apply_rule(reading, key, command, at)} - {*reading.programs}
-    if len(reading.programs) < len(names) - names.count(""):
-        started = [at for at, _ in reading.programs]
-        for at, name in enumerate(names):  # what runs it may be a wrapper that is not in the table
-            if name in RULES and at not in started:
-                _refuse_code_values(reading, RULES[name], name, command[at + 1 :], is_started=False)
+            waiting += {*_apply_rule(reading, key, command, at)}.difference(reading.programs, waiting)
+    started = [at for at, _ in reading.programs]
+    for at in listed:  # in every place: what runs it may be a wrapper that is not in the table
+        _refuse_code_values(reading, names[at], command[at + 1 :], is_started=at in started)
     return reading
 
 
 def _apply_rule(reading: Reading, key: str, command: Command, at: int) -> Iterator[tuple[int, str]]:
     """Find what is code for one program; yields what it starts: where, and the name of the rule."""
     rule, words, called = RULES[key], command[at + 1 :], key.replace("/", " ")
-    if rule.code or rule.beside:
-        _refuse_code_values(reading, rule, called, words, is_started=True)
-    if rule.kind in ("none", "options"):
-        options = [word.literal for word in words if word.literal] if rule.never else []
-        if rule.kind == "none":
-            reading.decided = len(command)
-            reading.refuse(_leave_out_data(rule, words), f"{called} would run it")
+    deciding: list[str] = []
+    if rule.kind == "none":
+        reading.decided = len(command)
+        pairs = itertools.pairwise((_NOTHING, *words))
+        code = [word for before, word in pairs if not _is_data(rule, before.literal or "", word.start)]
+        reading.refuse(code, f"{called} would run it")
+    elif rule.kind == "options":
+        deciding += [word.literal for word in words if word.literal] if rule.never else []
     else:
-        deciders, refused, options, _ = _read_own(rule, words)
-        reading.refuse(refused, f"it may decide what {called} runs")
-        for decider in deciders:
+        own = _read_own(rule, words)
+        deciding += [option for _, option in own.options]
+        reading.refuse(own.refused, f"it may decide what {called} runs")
+        for decider in own.deciders:
             word, start = words[decider], at + 1 + decider
-            reading.decided = max(reading.decided, start)
+            reading.decided = max(reading.decided, start + (rule.kind == "first"))
             if rule.kind == "starts":
                 yield start, _find_family(word.literal or "")
             elif rule.kind == "first":
-                reading.decided = max(reading.decided, start + 1)
                 reading.refuse(words[decider + 1 :], f"{called} would run it")
             elif word.literal is None:
                 reading.refuse([word], f"{called} would run it")
             elif rule.kind == "command":
-                options.append(word.literal)
-                yield start, f"{key}/{word.literal}"
-        if "module" in rule.also:
-            yield from _find_modules(rule, command, at)
-    if rule.never and any(option in rule.never or _read_option(rule, option)[0] == "never" for option in options):
+                deciding.append(word.literal)
+                if (subcommand := f"{key}/{word.literal}") in RULES:
+                    yield start, subcommand
+        for start, option in own.options if "module" in rule.also else ():
+            kind, joined = _read_option(rule, option)
+            if kind == "code" and "m" in option:  # `-m` names a program of its own
+                following = "".join(word.literal or "" for word in words[start + 1 : start + 2])
+                yield at + 1 + start + (not joined), _find_family(joined or following)
+    if rule.never and any(text in rule.never or _read_option(rule, text)[0] == "never" for text in deciding):
         reading.refuse(words, f"{called} would run it, with the option or the subcommand that is there")
 
 
-def _find_modules(rule: Rule, command: Command, at: int) -> Iterator[tuple[int, str]]:
-    """What `-m` names, which is a program of its own, in the same word or in the next one."""
-    for start, word in enumerate(command[at + 1 :], start=at + 1):
-        if (word.literal or "").startswith("-") and "m" in (word.literal or ""):
-            kind, joined = _read_option(rule, word.literal or "")
-            named = joined or (command[start + 1].literal if start + 1 < len(command) else None)
-            if kind == "code" and named:
-                yield start + (not joined), _find_family(named)
+class _Own(msgspec.Struct):
+    """A program's own words, up to what decides: the script, the program, the subcommand or the first operand."""
 
-
-class _Own(NamedTuple):
-    """A program's own words."""
-
-    deciders: set[int]  # where the script, the program, the subcommand or the first operand may stand
+    deciders: set[int]  # where that may stand
     refused: list[Word]  # words before it that may be no data
-    options: list[str]  # the options before it
-    is_open: bool  # whether all words can be read without finding it
+    options: list[tuple[int, str]]  # the options before it
+    is_open: bool = False  # whether it may be missing
 
 
 def _read_own(rule: Rule, words: Command) -> _Own:
-    """Read what stands between a program and what decides, in every way: a state is a place, and what was met."""
-    deciders: set[int] = set()
-    refused: list[Word] = []
-    options: list[str] = []
-    waiting = {(0, skip, False, False) for skip in rule.skip}
+    """Read a program's own words in every way.
+
+    A state is a place, the operands to skip, whether `--` ended the options, and whether an option gave the code.
+    """
+    own = _Own(set(), [], [])
+    waiting = [(0, skip, False, False) for skip in rule.skip]
     if "dashes" in rule.also:
-        waiting |= {(at + 1, 0, True, False) for at, word in enumerate(words) if word.literal == "--"}
+        waiting += [(at + 1, 0, True, False) for at, word in enumerate(words) if word.literal == "--"]
     seen: set[tuple[int, int, bool, bool]] = set()
-    is_open = False
     while waiting:
-        at, skip, is_ended, is_given = state = waiting.pop()
-        seen.add(state)
-        if at >= len(words):
-            is_open = is_open or not is_given
+        state = at, skip, is_ended, is_given = waiting.pop()
+        if at >= len(words) or state in seen:
+            own.is_open = own.is_open or (at >= len(words) and not is_given)
             continue
-        word, steps = words[at], {1}
+        seen.add(state)
+        word = words[at]
         if not is_ended and word.literal == "--":
             is_ended = True
-        elif not is_ended and _is_option(rule, word):
+        elif not is_ended and word.start[:1] in rule.signs and (word.literal != "-" or "-" in rule.flags):
             kind, joined = _read_option(rule, word.literal or word.start)
             if word.literal is None:
-                refused += [] if _is_joined_data(rule, word.start) else [word]
+                own.refused += [] if _is_data(rule, "", word.start) else [word]
             else:
-                options.append(word.literal)
+                own.options.append((at, word.literal))
                 is_given = is_given or (kind == "code" and rule.kind == "script")
                 if kind != "flag" and joined is None:
-                    refused += words[at + 1 : at + 2] if kind != "values" else ()
-                    steps = {1, 2} if kind in ("never", "unknown") else {2}
+                    own.refused += words[at + 1 : at + 2] if kind != "values" else ()
+                    waiting.append((at + 2, skip, is_ended, is_given))
+                    if kind not in ("never", "unknown"):
+                        continue
         elif "assigns" in rule.also and _ASSIGNMENT.match(word.start):
-            refused += [word] if RISKY_VARIABLE.match(word.start) else []
+            own.refused += [word] if RISKY_VARIABLE.match(word.start) else []
         elif skip:
-            refused += [word] if "fixed" in rule.also else []
+            own.refused += [word] if "fixed" in rule.also else []
             skip -= 1
-        elif not is_given:
-            deciders.add(at)
-            continue
         else:
+            own.deciders.update(() if is_given else (at,))
             continue
-        waiting |= {(at + step, skip, is_ended, is_given) for step in steps} - seen
-    return _Own(deciders, refused, options, is_open)
-
-
-def _is_option(rule: Rule, word: Word) -> bool:
-    is_dash = word.start.startswith("-") and (word.literal != "-" or "-" in rule.flags)
-    return is_dash or (word.start.startswith("+") and "+" in rule.flags)
+        waiting.append((at + 1, skip, is_ended, is_given))
+    return own
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -202,22 +190,16 @@ def _read_option(rule: Rule, literal: str) -> tuple[_OptionKind, str | None]:
 
 
 @functools.lru_cache(maxsize=4_096)
-def _is_joined_data(rule: Rule, start: str) -> bool:
-    """Whether a placeholder after this text is the value of an option that takes only data."""
-    return start.startswith("-") and _read_option(rule, start)[0] == "values" and ("=" in start or start[1] != "-")
+def _is_data(rule: Rule, before: str, start: str) -> bool:
+    """Whether a placeholder is the value of an option that takes only data: joined to it, or in the next word."""
+    if start.startswith("-"):
+        return _read_option(rule, start)[0] == "values" and ("=" in start or start[1:2] != "-")
+    return before.startswith("-") and _read_option(rule, before) == ("values", None)
 
 
-def _leave_out_data(rule: Rule, words: Command) -> Iterator[Word]:
-    """The words that are not the value of an option that takes only data."""
-    for before, word in itertools.pairwise((_NOTHING, *words)):
-        option = before.literal or ""
-        follows = option.startswith("-") and _read_option(rule, option) == ("values", None)
-        if not follows and not _is_joined_data(rule, word.start):
-            yield word
-
-
-def _refuse_code_values(reading: Reading, rule: Rule, called: str, words: Command, *, is_started: bool) -> None:
+def _refuse_code_values(reading: Reading, called: str, words: Command, *, is_started: bool) -> None:
     """Refuse what options take as code: the next word, what follows `=`, or what is joined to a short option."""
+    rule = RULES[called]
     if is_started and "bundle" in rule.also and words and not words[0].start.startswith("-"):
         is_code = any(f"-{letter}" in rule.code for letter in words[0].start)
         reading.refuse(words if is_code else words[:1], f"{called} would take options from it")
@@ -234,7 +216,7 @@ def _refuse_code_values(reading: Reading, rule: Rule, called: str, words: Comman
 
 
 @functools.lru_cache(maxsize=4_096)
-def _takes_code_next(rule: Rule, literal: str, is_started: bool) -> bool:  # noqa: FBT001 (a key of the cache)
+def _takes_code_next(rule: Rule, literal: str, is_started: bool) -> bool:
     kind, joined = _read_option(rule, literal)
     if kind in ("code", "beside") or literal in rule.code:
         return joined is None
@@ -243,7 +225,7 @@ def _takes_code_next(rule: Rule, literal: str, is_started: bool) -> bool:  # noq
 
 
 @functools.lru_cache(maxsize=4_096)
-def _begins_code(rule: Rule, start: str, is_started: bool) -> bool:  # noqa: FBT001 (a key of the cache)
+def _begins_code(rule: Rule, start: str, is_started: bool) -> bool:
     """Whether the text before a placeholder makes its value code: `--eval=`, `-e`, `-le`, `--ev`, or a mere dash."""
     options = rule.code | rule.beside
     name = start.partition("=")[0]
@@ -278,7 +260,7 @@ def _runs_stdin(rule: Rule, words: Command) -> bool:
     own = _read_own(rule, words)
     if rule.kind == "first":
         return own.is_open or len(words) - 1 in own.deciders
-    asked = "+" in rule.flags and any("s" in option for option in own.options if not option.startswith("--"))  # `sh -s`
+    asked = "+" in rule.signs and any("s" in option for _, option in own.options if option[:2] != "--")  # `sh -s`
     return asked or own.is_open or any(words[at].literal in _STDIN_NAMES for at in own.deciders)
 
 
@@ -286,10 +268,6 @@ def _runs_stdin(rule: Rule, words: Command) -> bool:
 def _find_family(literal: str) -> str:
     """The name that a program is known by: without its folder, its version and what it was built with."""
     name = literal.rpartition("/")[2].lower()
-    if name in RULES or len(name) > _LONGEST_NAME:
-        return name
-    variant = _VARIANT.fullmatch(name)
-    name = variant[1] if variant else name
     stem = _STEM.match(name)
-    known = stem[0].rstrip("-") if stem else ""
-    return known if known in RULES and stem and _VERSION.fullmatch(name, stem.end()) else name
+    family = stem[0].rstrip("-") if stem is not None else ""
+    return family if name not in RULES and family in RULES and _VERSION.fullmatch(name, len(family)) else name

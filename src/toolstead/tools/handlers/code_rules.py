@@ -23,6 +23,7 @@ names may take the next word as its value, or not; **both readings count**, and 
     skip     How many operands stand before the program that is started; two numbers: either.
     marks    What no value may begin with, because the program gives it a meaning; `|` also at the end, and two or
              more characters anywhere. This is checked on every call.
+    signs    What its options begin with, where not only with a dash.
     also     stdin: it runs what it reads, unless its script is given. feeds: it makes arguments of what it reads.
              assigns: `NAME=value` may stand before the program.
              module: the value of `-m` is a program. until: its code ends at `;` or `+`. bundle: the first word is options.
@@ -50,12 +51,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     skip: tuple[int, ...] = (0,)
     marks: frozenset[str] = frozenset()
     also: frozenset[str] = frozenset()
+    signs: frozenset[str] = frozenset("-")
 
 
 _TABLE = r"""
-script sh bash dash zsh ksh mksh oksh pdksh lksh ash yash rbash posh sash fish csh tcsh elvish nu xonsh osh rc
+script sh bash bash-static dash zsh ksh mksh oksh pdksh lksh ash yash rbash posh sash fish csh tcsh elvish nu xonsh osh rc
   ; code -c --command --commands ; beside --init-command --rcfile --init-file ; also stdin
-  ; flags - + -a -b -c -e -f -h -i -k -l -m -n -p -r -s -u -v -x --login --norc --noprofile --posix --no-config
+  ; signs - + ; flags - -a -b -c -e -f -h -i -k -l -m -n -p -r -s -u -v -x --login --norc --noprofile --posix --no-config
 script awk gawk mawk nawk goawk ; code -e --source -f --file -E --exec ; beside -i --include -l --load
   ; values -v -F --assign --field-separator ; flags -b -n -r -N -P -S --csv --posix --sandbox
 script sed gsed ; code -e --expression -f --file ; values -l --line-length
@@ -70,17 +72,15 @@ script node nodejs tsx ts-node ; code -e --eval -p --print ; also stdin
   ; beside -r --require --import --loader --experimental-loader --env-file ; flags --no-warnings --enable-source-maps
 script php ; code -r -B -R -E -f -F --run --process-begin --process-code --process-end --file --process-file
   ; beside -d -c -z --define --php-ini ; flags -n -q -C -H ; also stdin
-script lua luajit texlua ; beside -e -l ; flags -E -W -i -v ; also stdin
 script tclsh wish expect ; code -f ; beside -c ; marks | ; also stdin
 script r rscript octave octave-cli ; code -e -f --file --eval ; flags --vanilla --no-save --quiet --silent -q ; also stdin
-script julia ; code -e -E --eval --print ; beside -L -J --load --sysimage ; also stdin
+script julia osascript ; code -e -E --eval --print ; beside -L -J --load --sysimage ; values -l ; also stdin
 script ghc ghci runghc ocaml swift scala groovy elixir iex kotlin clojure clj bb guile racket sbcl clisp jshell jjs
-  jrunscript raku gnuplot slsh m4 dc gs bpftrace mono wine sbatch ; also stdin
+  jrunscript raku gnuplot slsh lua luajit texlua m4 dc gs bpftrace mono wine sbatch ; also stdin
   ; beside -e -c -r -l -f -s -x -M -eval --eval --load --script --require --expr --expression --file
 script java ; code -jar -m --module ; beside -cp -classpath -p -javaagent --class-path --module-path ; values -D ; marks @
-script osascript ; code -e ; values -l ; also stdin
-script ansible ansible-playbook ansible-console ; beside -a -m -e -i -M --args --module-name --extra-vars --module-path
-script service runscript
+script ansible ansible-playbook ansible-console service runscript ; beside -a -m -e -i -M --args --module-name
+  --extra-vars --module-path
 none pwsh powershell erl mongo mongosh ; values -ep -executionpolicy --host --port ; also stdin
   ; code -c -command -e -ec -encodedcommand -f -file -eval --eval -run -s -config -args_file -pa
 none timeit pdb cprofile profile trace runpy unittest doctest ; code -c -s -m --setup ; values -n -r -u -o -t
@@ -88,11 +88,11 @@ none pytest py.test tox nox coverage rspec phpunit cucumber behave jest mocha vi
   hypercorn flask streamlit papermill jupyter ; code -p ; values -k -m -n --maxfail --color --tb --durations --timeout
 none vi vim view nvim ex vimdiff gvim rvim rview ed red nano pico joe emacs emacsclient micro kak ; also stdin
   ; code + -c -S -s -u -l -f --cmd --eval --execute --load --funcall --script -eval
-none gdb lldb crash debugfs scanmem hping3 ginsh bconsole tdbtool asterisk rtorrent msfconsole tasksh ; values -p --pid
+none gdb gdb-multiarch lldb crash debugfs scanmem hping3 ginsh bconsole tdbtool asterisk rtorrent msfconsole tasksh crontab
+  ; values -p -u --pid
   ; code -ex -x -ix -iex -o -O -s -S --eval-command --command --init-command --init-eval-command ; also stdin
 none make gmake bmake just rake ant mvn mvnw gradle gradlew ninja cmake ctest meson bazel scons task invoke fab
   ; values -j -l -o -W ; code -f -E -C -I -P -b -p --file --makefile --eval --directory --init-script --build-file
-none crontab ; values -u ; also stdin
 none parallel watch watchexec hyperfine ; values -j -n -N -w --jobs --interval ; also feeds stdin
 none socat tmux tmate screen xterm gnome-terminal konsole kitty alacritty sg bwrap eval source runuser newgrp
   sudoedit run-parts run-mailcap xdg-open xdg-user-dir xdotool open start-stop-daemon nix-shell nix-build nix-env
@@ -100,19 +100,18 @@ none socat tmux tmate screen xterm gnome-terminal konsole kitty alacritty sg bwr
   cpanm easy_install gimp gtester jtag minicom msgfilter perlbug sqlmap volatility check_by_ssh check_ssl_cert salt
   salt-call pssh pdsh clush ansible-test ansible-pull mpirun mpiexec srun ; also stdin
   ; code -c --command --session-command --shell -s -x -a --exec --startas
-starts nohup setsid command exec builtin busybox toybox fakeroot linux32 linux64 i386 x86_64 unbuffer torsocks torify
+starts nohup setsid command exec builtin busybox busybox-static toybox fakeroot linux32 linux64 i386 x86_64 unbuffer torsocks torify
   tsocks chronic numactl setpriv capsh ltrace valgrind rlwrap xvfb-run firejail prlimit eatmydata sshpass tini dumb-init
   faketime cpulimit proxychains proxychains4 dbus-run-session caffeinate pkexec systemd-run systemd-inhibit unshare
   nsenter systemd-nspawn choom ssh-agent aoss aa-exec grc multitime softlimit distcc ccache cgexec run-one chpst pexec
   gamemoderun genie ld ld.so ld-linux ld-linux-x ld-linux-aarch ld-linux-armhf ld-linux-riscv ld-musl-x ld-musl-aarch
-starts time gtime ; flags -p -v -a
 starts env genv ; code -S --split-string ; never -S --split-string ; values -u -C --unset --chdir ; flags - -i -0 -v
   --ignore-environment ; also assigns
 starts sudo doas run0 ; values -u -g --user --group ; flags -n -E -H -k -b -i -s -S -A ; also assigns
-starts nice ionice stdbuf gstdbuf ; values -n -c -i -o -e --adjustment --class --classdata --input --output --error
+starts time gtime nice ionice stdbuf gstdbuf ; flags -p -v -a ; values -n -c -i -o -e --adjustment --class --classdata
+  --input --output --error
 starts timeout gtimeout ; skip 1 ; values -s -k --signal --kill-after ; flags -v -f --foreground --preserve-status
-starts setarch ; skip 0 1
-starts taskset chrt gosu su-exec setuidgid s6-setuidgid setlock logsave ; skip 1
+starts setarch taskset chrt gosu su-exec setuidgid s6-setuidgid setlock logsave ; skip 0 1
 starts chroot ; skip 1 ; also fixed
 starts flock ; skip 1 ; code -c --command ; values -w -E --timeout --wait --conflict-exit-code
   ; flags -e -F -n -o -s -u -v -x --nonblock --exclusive --shared --close
@@ -191,16 +190,15 @@ options find gfind ; code -exec -execdir -ok -okdir ; also until relays
 options fd fdfind ; code -x -X --exec --exec-batch ; also until
 options tar bsdtar gtar ; code -I -F -T --to-command --checkpoint-action --use-compress-program --rsh-command --rmt-command
   --info-script --new-volume-script --files-from ; values -f -C ; marks @- ; also bundle
-options cpio ; code --rsh-command --rmt-command ; marks @-
 options zip ; code -TT --unzip-command
 options less more pager most pg ; code + -k --lesskey-src --lesskey-file --lesskey-content ; marks +
 options man ; code -P -H -C --pager --html --config-file
-options sort split rg ag bat batcat delta ; code --compress-program --filter --pre --hostname-bin --pager
-options fzf sk ; code --preview --bind --execute --with-shell --become --listen
+options sort split rg ag bat batcat delta fzf sk cpio ; code --compress-program --filter --pre --hostname-bin --pager
+  --preview --bind --execute --with-shell --become --listen --rsh-command --rmt-command
 options nc ncat netcat ; code -e -c --exec --sh-exec --lua-exec ; values -p -w -s
 options wget ; code -e --execute --use-askpass --config ; values -O -o -P -t -T
 options curl ; code -K --config --engine ; values -o -H -d -X -u -b -m -A ; marks @
-options tcpdump nmap tshark scrot zic enscript cowsay cowthink ; code -z -X -e -y -f -I --exec --script --datadir
+options tcpdump nmap tshark pidstat scrot zic enscript cowsay cowthink ; code -z -X -e -y -f -I --exec --script --datadir
 options gcc g++ cc c++ c89 c99 clang clang++ cpp gfortran tcc gold ar nm objdump objcopy strip strings size readelf as
   ; code -wrapper -fplugin -B -specs --specs -Xclang -load -plugin --plugin -fuse-ld -Wl -Wp -Wa -Xlinker -T ; never -run
   ; values -o -D -O -I -n -j ; marks @
@@ -214,16 +212,14 @@ options convert magick identify mogrify composite montage gm display ; code -pro
 options exiftool ; code -if -config -execute -api
 options yt-dlp youtube-dl ; code --exec --config-location --config-locations --plugin-dirs --downloader --ppa --netrc-cmd
   --postprocessor-args --external-downloader --exec-before-download --use-postprocessor
-options aria2c ; code --conf-path --on-download-start --on-download-complete --on-download-error --on-download-stop
-  --on-download-pause --on-bt-download-complete
 options latex pdflatex xelatex lualatex tex pdftex xetex luatex dvips ; code -fmt --fmt -cnf-line --cnf-line -lua --lua
   ; never -shell-escape --shell-escape -enable-write18 --enable-write18 -R0 ; marks \ &
 options mail mailx s-nail mutt ; code --exec -X -e -E ; never -~ ; marks | ! ~
-options certbot ; code --pre-hook --post-hook --deploy-hook --renew-hook --manual-auth-hook --manual-cleanup-hook
-options borg restic rclone ; code --rsh --remote-path --password-command -o --option --config
+options certbot borg restic rclone aria2c ; code --pre-hook --post-hook --deploy-hook --renew-hook --manual-auth-hook
+  --manual-cleanup-hook --rsh --remote-path --password-command -o --option --config --conf-path --on-download-start
+  --on-download-complete --on-download-error --on-download-stop --on-download-pause --on-bt-download-complete
 options neofetch facter pylint mypy eslint prettier ; code -c --config --config-file --custom-dir --init-hook --load-plugins
   --rcfile --plugin --rulesdir --parser --python-executable --resolve-plugins-relative-to
-options pidstat ; code -e
 """
 
 RISKY_VARIABLE = re.compile(

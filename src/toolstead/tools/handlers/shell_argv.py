@@ -168,6 +168,8 @@ def _check_command(command: Command, parameters: Parameters) -> None:
                     f'as an argument or "stdin" instead, or accept the risk with "allowScript": ["{name}"]'
                 )
     for at, word in enumerate(command):
+        if word.literal is not None:
+            continue
         for name in word.slots:
             _check_known(name, parameters)
         alone = word.only_slot
