@@ -27,116 +27,113 @@ _VERSION = re.compile(
 )
 
 
+class _Own(msgspec.Struct):
+    """The own words of all programs of one rule, up to the script, the program, the subcommand or the first operand."""
+
+    start: int  # where the first of them stands
+    deciders: set[int] = set()  # where what it runs may stand
+    refused: list[Word] = []  # words before that which may be no data
+    options: list[tuple[int, str]] = []  # the options before that
+    seen: set[tuple[int, int, bool, bool]] = set()
+    is_open: bool = False  # whether all words can be read without finding any
+
+
 class Reading(msgspec.Struct):
     """What a command runs, in every way to read it.
 
     Attributes:
+        places: The words that would be run as code, and why.
         programs: Where a program or a subcommand stands, and the name of its rule.
-        places: The words whose placeholders would be filled with code, and why.
+        own: The own words of each rule.
         decided: Up to here each word has its place: one more or less would change what runs.
     """
 
-    programs: list[tuple[int, str]]
     places: list[tuple[Word, str]]
+    programs: set[tuple[int, str]]
+    own: dict[str, _Own] = {}
     decided: int = 0
-
-    def find_marks(self, at: int) -> set[str]:
-        """What the argument at this place may not begin with."""
-        return {mark for start, key in self.programs if start < at and key in RULES for mark in RULES[key].marks}
-
-    def ends_options(self, at: int) -> bool:
-        """Whether the `--` at this place ends the options of the program that reads what follows it."""
-        start, key = max(self.programs)
-        return at > start and not (key in RULES and "relays" in RULES[key].also)
 
     def refuse(self, words: Iterable[Word], reason: str) -> None:
         """Count words as code."""
-        self.places += [(word, reason) for word in words if word.slots]
+        self.places += [(word, reason) for word in words]
+
+    def find_marks(self) -> set[str]:
+        """What no value may begin with."""
+        return {mark for key in self.own for mark in RULES[key].marks}
+
+    def find_last(self) -> int | None:
+        """Where the program stands after which a `--` ends the options; None where it ends none."""
+        at, key = max(self.programs)
+        return None if key in RULES and "relays" in RULES[key].also else at
+
+
+_UNLISTED = Reading([], {(0, "")})
 
 
 def read_command(command: Command) -> Reading:
-    """What a command runs, and which of its placeholders are code."""
+    """What a command runs, and which of its words are code. Takes a time that grows with the number of words alone."""
     names = [_find_family(word.literal) if word.literal and word.literal[0] != "-" else "" for word in command]
-    listed = [at for at, name in enumerate(names) if name in RULES]
-    if not listed:  # only the place of the program itself can be code
-        return Reading([(0, "")], [] if command[0].literal else [(command[0], "it would choose the program")])
-    reading = Reading([], [])
+    if RULES.keys().isdisjoint(names):
+        return _UNLISTED if command[0].literal else Reading([(command[0], "it would choose the program")], {(0, "")})
+    reading = Reading([], set())
     waiting = [(0, names[0])]
     while waiting:
         at, key = waiting.pop()
-        reading.programs.append((at, key))
-        if command[at].literal is None:
-            reading.refuse(command[at : at + 1], "it would choose the program")
-        elif key in RULES:
-            waiting += {*_apply_rule(reading, key, command, at)}.difference(reading.programs, waiting)
-    started = [at for at, _ in reading.programs]
-    for at in listed:  # in every place: what runs it may be a wrapper that is not in the table
-        _refuse_code_values(reading, names[at], command[at + 1 :], is_started=at in started)
+        if (at, key) not in reading.programs:
+            reading.programs.add((at, key))
+            if (rule := RULES.get(key)) is not None:
+                own = reading.own.setdefault(key, _Own(at))
+                own.start = min(own.start, at)
+                if rule.kind not in ("none", "options"):
+                    waiting += _read_own(own, key, command, at + 1)
+    started = {at for at, _ in reading.programs}
+    reading.refuse([command[at] for at in started], "it would choose the program")
+    for key, own in reading.own.items():
+        _refuse_own(reading, key, own, command)
+    first = {(name, at in started): at for at, name in reversed([*enumerate(names)]) if name in RULES}
+    for (name, is_started), at in first.items():  # in every place: what runs it may be a wrapper that is not listed
+        _refuse_code_values(reading, name, command[at + 1 :], is_started=is_started)
     return reading
 
 
-def _apply_rule(reading: Reading, key: str, command: Command, at: int) -> Iterator[tuple[int, str]]:
-    """Find what is code for one program; yields what it starts: where, and the name of the rule."""
-    rule, words, called = RULES[key], command[at + 1 :], key.replace("/", " ")
-    deciding: list[str] = []
+def _refuse_own(reading: Reading, key: str, own: _Own, command: Command) -> None:
+    rule, words, called = RULES[key], command[own.start + 1 :], key.replace("/", " ")
+    texts = [option for _, option in own.options]
+    if own.refused:
+        reading.refuse(own.refused, f"it may decide what {called} runs")
+    if own.deciders:
+        reading.decided = max(reading.decided, max(own.deciders) + (rule.kind == "first"))
     if rule.kind == "none":
         reading.decided = len(command)
         pairs = itertools.pairwise((_NOTHING, *words))
         code = [word for before, word in pairs if not _is_data(rule, before.literal or "", word.start)]
         reading.refuse(code, f"{called} would run it")
-    elif rule.kind == "options":
-        deciding += [word.literal for word in words if word.literal] if rule.never else []
-    else:
-        own = _read_own(rule, words)
-        deciding += [option for _, option in own.options]
-        reading.refuse(own.refused, f"it may decide what {called} runs")
-        for decider in own.deciders:
-            word, start = words[decider], at + 1 + decider
-            reading.decided = max(reading.decided, start + (rule.kind == "first"))
-            if rule.kind == "starts":
-                yield start, _find_family(word.literal or "")
-            elif rule.kind == "first":
-                reading.refuse(words[decider + 1 :], f"{called} would run it")
-            elif word.literal is None:
-                reading.refuse([word], f"{called} would run it")
-            elif rule.kind == "command":
-                deciding.append(word.literal)
-                if (subcommand := f"{key}/{word.literal}") in RULES:
-                    yield start, subcommand
-        for start, option in own.options if "module" in rule.also else ():
-            kind, joined = _read_option(rule, option)
-            if kind == "code" and "m" in option:  # `-m` names a program of its own
-                following = "".join(word.literal or "" for word in words[start + 1 : start + 2])
-                yield at + 1 + start + (not joined), _find_family(joined or following)
-    if rule.never and any(text in rule.never or _read_option(rule, text)[0] == "never" for text in deciding):
+    elif rule.kind == "first" and own.deciders:
+        reading.refuse(command[min(own.deciders) + 1 :], f"{called} would run it")
+    elif rule.kind in ("script", "command"):
+        reading.refuse([command[at] for at in own.deciders], f"{called} would run it")
+        texts += [command[at].literal or "" for at in own.deciders] if rule.kind == "command" else []
+    elif rule.never:
+        texts += [word.literal for word in words if word.literal] if rule.kind == "options" else []
+    if rule.never and any(text in rule.never or _read_option(rule, text)[0] == "never" for text in texts):
         reading.refuse(words, f"{called} would run it, with the option or the subcommand that is there")
 
 
-class _Own(msgspec.Struct):
-    """A program's own words, up to what decides: the script, the program, the subcommand or the first operand."""
-
-    deciders: set[int]  # where that may stand
-    refused: list[Word]  # words before it that may be no data
-    options: list[tuple[int, str]]  # the options before it
-    is_open: bool = False  # whether it may be missing
-
-
-def _read_own(rule: Rule, words: Command) -> _Own:
-    """Read a program's own words in every way.
+def _read_own(own: _Own, key: str, words: Command, start: int) -> Iterator[tuple[int, str]]:
+    """Read a program's own words in every way; yields what it starts: where, and the name of the rule.
 
     A state is a place, the operands to skip, whether `--` ended the options, and whether an option gave the code.
     """
-    own = _Own(set(), [], [])
-    waiting = [(0, skip, False, False) for skip in rule.skip]
+    rule = RULES[key]
+    waiting = [(start, skip, False, False) for skip in rule.skip]
     if "dashes" in rule.also:
-        waiting += [(at + 1, 0, True, False) for at, word in enumerate(words) if word.literal == "--"]
-    seen: set[tuple[int, int, bool, bool]] = set()
+        waiting += [(at + 1, 0, True, False) for at in range(start, len(words)) if words[at].literal == "--"][:1]
     while waiting:
         state = at, skip, is_ended, is_given = waiting.pop()
-        if at >= len(words) or state in seen:
+        if at >= len(words) or state in own.seen:
             own.is_open = own.is_open or (at >= len(words) and not is_given)
             continue
-        seen.add(state)
+        own.seen.add(state)
         word = words[at]
         if not is_ended and word.literal == "--":
             is_ended = True
@@ -147,6 +144,9 @@ def _read_own(rule: Rule, words: Command) -> _Own:
             else:
                 own.options.append((at, word.literal))
                 is_given = is_given or (kind == "code" and rule.kind == "script")
+                if kind == "code" and "module" in rule.also and "m" in word.literal:  # it names a program of its own
+                    named = joined or "".join(following.literal or "" for following in words[at + 1 : at + 2])
+                    yield at + (not joined), _find_family(named)
                 if kind != "flag" and joined is None:
                     own.refused += words[at + 1 : at + 2] if kind != "values" else ()
                     waiting.append((at + 2, skip, is_ended, is_given))
@@ -158,10 +158,14 @@ def _read_own(rule: Rule, words: Command) -> _Own:
             own.refused += [word] if "fixed" in rule.also else []
             skip -= 1
         else:
-            own.deciders.update(() if is_given else (at,))
+            if not is_given:
+                own.deciders.add(at)
+                if rule.kind == "starts":
+                    yield at, _find_family(word.literal or "")
+                elif rule.kind == "command" and (subcommand := f"{key}/{word.literal}") in RULES:
+                    yield at, subcommand
             continue
         waiting.append((at + 1, skip, is_ended, is_given))
-    return own
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -238,30 +242,28 @@ def _begins_code(rule: Rule, start: str, is_started: bool) -> bool:
 
 def reads_code(command: Command) -> str | None:
     """What a program does that would run what it reads from stdin, or make arguments of it: "sh runs"."""
-    for at, key in read_command(command).programs:
-        rule = RULES.get(key)
-        if rule is not None and "feeds" in rule.also:
+    for key, own in read_command(command).own.items():
+        if "feeds" in RULES[key].also:
             return f"{key} makes arguments, options too, of"
-        if rule is not None and _runs_stdin(rule, command[at + 1 :]):
+        if _runs_stdin(RULES[key], own, command):
             return f"{key} runs"
     return None
 
 
-def _runs_stdin(rule: Rule, words: Command) -> bool:
+def _runs_stdin(rule: Rule, own: _Own, command: Command) -> bool:
     """Whether a program with these arguments runs its stdin; what a placeholder fills is no such argument."""
     given: list[str] = []
-    for word, following in itertools.pairwise((*words, _NOTHING)):
+    for word, following in itertools.pairwise((*command[own.start + 1 :], _NOTHING)):
         kind, joined = _read_option(rule, word.literal) if (word.literal or "").startswith("-") else ("unknown", None)
         given += [(following.literal or "") if joined is None else joined] if kind in ("code", "beside") else []
-    if not _STDIN_NAMES.isdisjoint(given):
-        return True
-    if "stdin" not in rule.also or rule.kind in ("none", "options"):
-        return "stdin" in rule.also and (rule.kind == "none" or not given)
-    own = _read_own(rule, words)
+    if "stdin" not in rule.also or not _STDIN_NAMES.isdisjoint(given):
+        return not _STDIN_NAMES.isdisjoint(given)
+    if rule.kind in ("none", "options"):
+        return rule.kind == "none" or not given
     if rule.kind == "first":
-        return own.is_open or len(words) - 1 in own.deciders
+        return own.is_open or len(command) - 1 in own.deciders
     asked = "+" in rule.signs and any("s" in option for _, option in own.options if option[:2] != "--")  # `sh -s`
-    return asked or own.is_open or any(words[at].literal in _STDIN_NAMES for at in own.deciders)
+    return asked or own.is_open or any(command[at].literal in _STDIN_NAMES for at in own.deciders)
 
 
 @functools.lru_cache(maxsize=4_096)

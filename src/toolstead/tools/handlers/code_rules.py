@@ -94,14 +94,14 @@ none gdb gdb-multiarch lldb crash debugfs scanmem hping3 ginsh bconsole tdbtool 
 none make gmake bmake just rake ant mvn mvnw gradle gradlew ninja cmake ctest meson bazel scons task invoke fab
   ; values -j -l -o -W ; code -f -E -C -I -P -b -p --file --makefile --eval --directory --init-script --build-file
 none parallel watch watchexec hyperfine ; values -j -n -N -w --jobs --interval ; also feeds stdin
-none socat tmux tmate screen xterm gnome-terminal konsole kitty alacritty sg bwrap eval source runuser newgrp
+none capsh socat tmux tmate screen xterm gnome-terminal konsole kitty alacritty sg bwrap eval source runuser newgrp
   sudoedit run-parts run-mailcap xdg-open xdg-user-dir xdotool open start-stop-daemon nix-shell nix-build nix-env
   nix-instantiate openvpn logrotate nroff pic latexmk zathura wireshark dstat sysctl exim exim4 cdist cobc cpan
   cpanm easy_install gimp gtester jtag minicom msgfilter perlbug sqlmap volatility check_by_ssh check_ssl_cert salt
   salt-call pssh pdsh clush ansible-test ansible-pull mpirun mpiexec srun ; also stdin
   ; code -c --command --session-command --shell -s -x -a --exec --startas
 starts nohup setsid command exec builtin busybox busybox-static toybox fakeroot linux32 linux64 i386 x86_64 unbuffer torsocks torify
-  tsocks chronic numactl setpriv capsh ltrace valgrind rlwrap xvfb-run firejail prlimit eatmydata sshpass tini dumb-init
+  tsocks chronic numactl setpriv ltrace valgrind rlwrap xvfb-run firejail prlimit eatmydata sshpass tini dumb-init
   faketime cpulimit proxychains proxychains4 dbus-run-session caffeinate pkexec systemd-run systemd-inhibit unshare
   nsenter systemd-nspawn choom ssh-agent aoss aa-exec grc multitime softlimit distcc ccache cgexec run-one chpst pexec
   gamemoderun genie ld ld.so ld-linux ld-linux-x ld-linux-aarch ld-linux-armhf ld-linux-riscv ld-musl-x ld-musl-aarch

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from toolstead.tools.handlers.code_places import read_command, reads_code
 from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Step, Word, make_word
-from toolstead.tools.handlers.template import Piece, Placeholder, TemplateError
+from toolstead.tools.handlers.template import Piece, TemplateError
 
 _PLAIN = re.compile(r"[\w./@+=:,-]+")
 """Code that is a path, or an assignment of paths, and can be nothing else."""
@@ -80,8 +80,9 @@ class Pinned:
 
     def _pin_command(self, command: Command, folder: Path, *, feeds_code: bool) -> Command:
         moved = tuple(self._pin_word(word, folder) for word in command)
+        code = {word for word, _ in read_command(command).places}
         for at, word in enumerate(command):
-            if self._names_it(word) and (feeds_code or _is_code(command, at)):
+            if self._names_it(word) and (feeds_code or not at or word in code):
                 if (
                     word.literal is None
                     or not _PLAIN.fullmatch(word.literal)
@@ -138,9 +139,3 @@ class Pinned:
 def _feeds_code(pipeline: Pipeline, at: int) -> bool:
     """Whether what a command writes, or what the first one is given, is run as code further down."""
     return any(reads_code(command) is not None for command in pipeline[at + 1 :])
-
-
-def _is_code(command: Command, at: int) -> bool:
-    """Whether a program would run this word as code: checked as if it were a placeholder."""
-    probe = make_word((Placeholder("?"),), quoted=True)
-    return any("?" in word.slots for word, _ in read_command((*command[:at], probe, *command[at + 1 :])).places)

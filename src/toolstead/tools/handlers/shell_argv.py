@@ -80,11 +80,12 @@ def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Param
     """
     argv: Argv = []
     reading = read_command(command)
+    last, marks = reading.find_last(), reading.find_marks()
     can_be_option = True
     for at, word in enumerate(command):
         if word.literal is not None:
             argv.append(word.literal)
-            can_be_option = can_be_option and not (word.literal == "--" and reading.ends_options(at))
+            can_be_option = can_be_option and not (word.literal == "--" and last is not None and at > last)
             continue
         filled_words = _fill_word(word, arguments)
         is_accepted = parameters.allow_script and all(name in parameters.allow_script for name in word.slots)
@@ -93,7 +94,6 @@ def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Param
                 f"{word.only_slot!r} must be one value here, not {len(filled_words)}: with more or fewer, another word "
                 f"would decide what {argv[0] if argv else 'the program'!r} runs"
             )
-        marks = frozenset() if is_accepted else reading.find_marks(at)
         for filled, leader in filled_words:
             if can_be_option and filled.startswith("-") and leader and leader not in parameters.allow_leading_dash:
                 raise ToolError(
@@ -101,7 +101,7 @@ def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Param
                     f"{argv[0] if argv else 'the program'!r} would read as an option; give a value that does not "
                     "(for a path, begin it with ./)"
                 )
-            if (mark := _find_mark(word, filled, marks)) is not None:
+            if (mark := _find_mark(word, filled, marks)) and not is_accepted:
                 raise ToolError(
                     f"{word.slots[0]!r} makes an argument with {mark!r} ({filled[:40]!r}), to which {argv[0]!r} gives a "
                     f"meaning of its own; give a value that neither begins nor ends with it (for a path, begin it with ./)"
