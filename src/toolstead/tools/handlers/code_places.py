@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -31,141 +31,184 @@ class _Own(msgspec.Struct):
     """The own words of all programs of one rule, up to the script, the program, the subcommand or the first operand."""
 
     start: int  # where the first of them stands
-    deciders: set[int] = set()  # where what it runs may stand
-    refused: list[Word] = []  # words before that which may be no data
-    options: list[tuple[int, str]] = []  # the options before that
-    seen: set[tuple[int, int, bool, bool]] = set()
-    is_open: bool = False  # whether all words can be read without finding any
+    deciders: list[int] = []  # where that may stand
+    options: list[str] = []  # the options before it
+    seen: set[tuple[int, int, bool, bool]] = set()  # how far it was read, and how
+    is_open: bool = False  # whether all words can be read without finding it
 
 
-class Reading(msgspec.Struct):
-    """What a command runs, in every way to read it.
+class Reading:
+    """What a command runs, in every way to read it. This takes a time that grows with the number of words alone.
 
     Attributes:
         places: The words that would be run as code, and why.
-        programs: Where a program or a subcommand stands, and the name of its rule.
-        own: The own words of each rule.
+        programs: Where programs and subcommands stand, and the names of their rules.
         decided: Up to here each word has its place: one more or less would change what runs.
     """
 
-    places: list[tuple[Word, str]]
-    programs: set[tuple[int, str]]
-    own: dict[str, _Own] = {}
-    decided: int = 0
+    __slots__ = ("_command", "_own", "_started", "decided", "places", "programs")
 
-    def refuse(self, words: Iterable[Word], reason: str) -> None:
-        """Count words as code."""
-        self.places += [(word, reason) for word in words]
+    def __init__(self, command: Command) -> None:
+        names = [_find_family(word.literal) if word.literal and word.literal[0] != "-" else "" for word in command]
+        self.places: list[tuple[Word, str]] = []
+        self.programs = [(0, names[0])]
+        self.decided = 0
+        self._own: dict[str, _Own] = {}
+        if command[0].literal is None:
+            self._refuse(command[:1], "it would choose the program")
+        if RULES.keys().isdisjoint(names):
+            return
+        self._command = command
+        self._started = {*self.programs}
+        for at, key in self.programs:  # it grows
+            if key in RULES:
+                self._read_own(RULES[key], key, at)
+        for key, own in self._own.items():
+            self._refuse_own(RULES[key], key, own)
+        first: dict[tuple[str, bool], int] = {}
+        for at, name in enumerate(names):  # in every place: what runs it may be a wrapper that is not in the table
+            if name in RULES:
+                first.setdefault((name, (at, name) in self._started), at)
+        for (name, is_started), at in first.items():
+            self._refuse_code_values(RULES[name], name, command[at + 1 :], is_started=is_started)
 
     def find_marks(self) -> set[str]:
         """What no value may begin with."""
-        return {mark for key in self.own for mark in RULES[key].marks}
+        return {mark for key in self._own for mark in RULES[key].marks}
 
     def find_last(self) -> int | None:
         """Where the program stands after which a `--` ends the options; None where it ends none."""
         at, key = max(self.programs)
         return None if key in RULES and "relays" in RULES[key].also else at
 
+    def find_reader(self) -> str | None:
+        """What a program does that would run what it reads from stdin, or make arguments of it: "sh runs"."""
+        for key, own in self._own.items():
+            if "feeds" in RULES[key].also:
+                return f"{key} makes arguments, options too, of"
+            if self._runs_stdin(RULES[key], own):
+                return f"{key} runs"
+        return None
 
-_UNLISTED = Reading([], {(0, "")})
+    def _refuse(self, words: Iterable[Word], reason: str) -> None:
+        self.places += [(word, reason) for word in words]
 
+    def _start(self, at: int, key: str) -> None:
+        if (at, key) not in self._started:
+            self._started.add((at, key))
+            self.programs.append((at, key))
+            if self._command[at].literal is None:
+                self._refuse([self._command[at]], "it would choose the program")
 
-def read_command(command: Command) -> Reading:
-    """What a command runs, and which of its words are code. Takes a time that grows with the number of words alone."""
-    names = [_find_family(word.literal) if word.literal and word.literal[0] != "-" else "" for word in command]
-    if RULES.keys().isdisjoint(names):
-        return _UNLISTED if command[0].literal else Reading([(command[0], "it would choose the program")], {(0, "")})
-    reading = Reading([], set())
-    waiting = [(0, names[0])]
-    while waiting:
-        at, key = waiting.pop()
-        if (at, key) not in reading.programs:
-            reading.programs.add((at, key))
-            if (rule := RULES.get(key)) is not None:
-                own = reading.own.setdefault(key, _Own(at))
-                own.start = min(own.start, at)
-                if rule.kind not in ("none", "options"):
-                    waiting += _read_own(own, key, command, at + 1)
-    started = {at for at, _ in reading.programs}
-    reading.refuse([command[at] for at in started], "it would choose the program")
-    for key, own in reading.own.items():
-        _refuse_own(reading, key, own, command)
-    first = {(name, at in started): at for at, name in reversed([*enumerate(names)]) if name in RULES}
-    for (name, is_started), at in first.items():  # in every place: what runs it may be a wrapper that is not listed
-        _refuse_code_values(reading, name, command[at + 1 :], is_started=is_started)
-    return reading
+    def _read_own(self, rule: Rule, key: str, program: int) -> None:
+        """Read a program's own words in every way, and find what it starts.
 
-
-def _refuse_own(reading: Reading, key: str, own: _Own, command: Command) -> None:
-    rule, words, called = RULES[key], command[own.start + 1 :], key.replace("/", " ")
-    texts = [option for _, option in own.options]
-    if own.refused:
-        reading.refuse(own.refused, f"it may decide what {called} runs")
-    if own.deciders:
-        reading.decided = max(reading.decided, max(own.deciders) + (rule.kind == "first"))
-    if rule.kind == "none":
-        reading.decided = len(command)
-        pairs = itertools.pairwise((_NOTHING, *words))
-        code = [word for before, word in pairs if not _is_data(rule, before.literal or "", word.start)]
-        reading.refuse(code, f"{called} would run it")
-    elif rule.kind == "first" and own.deciders:
-        reading.refuse(command[min(own.deciders) + 1 :], f"{called} would run it")
-    elif rule.kind in ("script", "command"):
-        reading.refuse([command[at] for at in own.deciders], f"{called} would run it")
-        texts += [command[at].literal or "" for at in own.deciders] if rule.kind == "command" else []
-    elif rule.never:
-        texts += [word.literal for word in words if word.literal] if rule.kind == "options" else []
-    if rule.never and any(text in rule.never or _read_option(rule, text)[0] == "never" for text in texts):
-        reading.refuse(words, f"{called} would run it, with the option or the subcommand that is there")
-
-
-def _read_own(own: _Own, key: str, words: Command, start: int) -> Iterator[tuple[int, str]]:
-    """Read a program's own words in every way; yields what it starts: where, and the name of the rule.
-
-    A state is a place, the operands to skip, whether `--` ended the options, and whether an option gave the code.
-    """
-    rule = RULES[key]
-    waiting = [(start, skip, False, False) for skip in rule.skip]
-    if "dashes" in rule.also:
-        waiting += [(at + 1, 0, True, False) for at in range(start, len(words)) if words[at].literal == "--"][:1]
-    while waiting:
-        state = at, skip, is_ended, is_given = waiting.pop()
-        if at >= len(words) or state in own.seen:
-            own.is_open = own.is_open or (at >= len(words) and not is_given)
-            continue
-        own.seen.add(state)
-        word = words[at]
-        if not is_ended and word.literal == "--":
-            is_ended = True
-        elif not is_ended and word.start[:1] in rule.signs and (word.literal != "-" or "-" in rule.flags):
-            kind, joined = _read_option(rule, word.literal or word.start)
-            if word.literal is None:
-                own.refused += [] if _is_data(rule, "", word.start) else [word]
+        A state is a place, the operands to skip, whether `--` ended the options, and whether an option gave the code.
+        """
+        own = self._own.get(key)
+        if own is None:
+            own = self._own[key] = _Own(program)
+        own.start = min(own.start, program)
+        words, refused = self._command, list[Word]()
+        waiting = (
+            [(program + 1, skip, False, False) for skip in rule.skip] if rule.kind not in ("none", "options") else []
+        )
+        if "dashes" in rule.also:
+            waiting += [(at + 1, 0, True, False) for at in range(program, len(words)) if words[at].literal == "--"][:1]
+        while waiting:
+            state = at, skip, is_ended, is_given = waiting.pop()
+            if at >= len(words) or state in own.seen:
+                own.is_open = own.is_open or (at >= len(words) and not is_given)
+                continue
+            own.seen.add(state)
+            word = words[at]
+            if not is_ended and word.literal == "--":
+                is_ended = True
+            elif not is_ended and word.start[:1] in rule.signs and (word.literal != "-" or "-" in rule.flags):
+                if word.literal is None:
+                    refused += [] if _is_data(rule, "", word.start) else [word]
+                else:
+                    own.options.append(word.literal)
+                    kind, joined = _read_option(rule, word.literal)
+                    is_given = is_given or (kind == "code" and rule.kind == "script")
+                    if kind == "code" and "module" in rule.also and "m" in word.literal:  # a program of its own
+                        named = joined or "".join(following.literal or "" for following in words[at + 1 : at + 2])
+                        self._start(at + (not joined and at + 1 < len(words)), _find_family(named))
+                    if kind != "flag" and joined is None:
+                        refused += words[at + 1 : at + 2] if kind != "values" else ()
+                        waiting.append((at + 2, skip, is_ended, is_given))
+                        if kind not in ("never", "unknown"):
+                            continue
+            elif "assigns" in rule.also and _ASSIGNMENT.match(word.start):
+                refused += [word] if RISKY_VARIABLE.match(word.start) else []
+            elif skip:
+                refused += [word] if "fixed" in rule.also else []
+                skip -= 1
             else:
-                own.options.append((at, word.literal))
-                is_given = is_given or (kind == "code" and rule.kind == "script")
-                if kind == "code" and "module" in rule.also and "m" in word.literal:  # it names a program of its own
-                    named = joined or "".join(following.literal or "" for following in words[at + 1 : at + 2])
-                    yield at + (not joined), _find_family(named)
-                if kind != "flag" and joined is None:
-                    own.refused += words[at + 1 : at + 2] if kind != "values" else ()
-                    waiting.append((at + 2, skip, is_ended, is_given))
-                    if kind not in ("never", "unknown"):
-                        continue
-        elif "assigns" in rule.also and _ASSIGNMENT.match(word.start):
-            own.refused += [word] if RISKY_VARIABLE.match(word.start) else []
-        elif skip:
-            own.refused += [word] if "fixed" in rule.also else []
-            skip -= 1
-        else:
-            if not is_given:
-                own.deciders.add(at)
-                if rule.kind == "starts":
-                    yield at, _find_family(word.literal or "")
-                elif rule.kind == "command" and (subcommand := f"{key}/{word.literal}") in RULES:
-                    yield at, subcommand
-            continue
-        waiting.append((at + 1, skip, is_ended, is_given))
+                if not is_given:
+                    own.deciders.append(at)
+                    if rule.kind == "starts":
+                        self._start(at, _find_family(word.literal or ""))
+                    elif rule.kind == "command" and (subcommand := f"{key}/{word.literal}") in RULES:
+                        self._start(at, subcommand)
+                continue
+            waiting.append((at + 1, skip, is_ended, is_given))
+        if refused:
+            self._refuse(refused, f"it may decide what {key.replace('/', ' ')} runs")
+
+    def _refuse_own(self, rule: Rule, key: str, own: _Own) -> None:
+        called, command, texts = key.replace("/", " "), self._command, own.options
+        if own.deciders:
+            self.decided = max(self.decided, max(own.deciders) + (rule.kind == "first"))
+            deciding = [command[at] for at in own.deciders]
+            if rule.kind in ("script", "command"):
+                self._refuse(deciding, f"{called} would run it")
+                texts = [*texts, *(word.literal or "" for word in deciding)] if rule.kind == "command" else texts
+            elif rule.kind == "first":
+                self._refuse(command[min(own.deciders) + 1 :], f"{called} would run it")
+        elif rule.kind == "none":
+            self.decided = len(command)
+            pairs = itertools.pairwise(command[own.start :])
+            code = [word for before, word in pairs if not _is_data(rule, before.literal or "", word.start)]
+            self._refuse(code, f"{called} would run it")
+        elif rule.kind == "options" and rule.never:
+            texts = [word.literal for word in command[own.start + 1 :] if word.literal]
+        if rule.never and any(text in rule.never or _read_option(rule, text)[0] == "never" for text in texts):
+            self._refuse(
+                command[own.start + 1 :], f"{called} would run it, with the option or subcommand that is there"
+            )
+
+    def _refuse_code_values(self, rule: Rule, called: str, words: Command, *, is_started: bool) -> None:
+        """Refuse what options take as code: the next word, what follows `=`, or what is joined to a short option."""
+        if is_started and "bundle" in rule.also and words and not words[0].start.startswith("-"):
+            is_code = any(f"-{letter}" in rule.code for letter in words[0].start)
+            self._refuse(words if is_code else words[:1], f"{called} would take options from it")
+        is_running = False
+        for at, word in enumerate(words):
+            if word.literal is None:
+                if is_running or _begins_code(rule, word.start, is_started):
+                    self._refuse([word], f"{called} {word.start.partition('=')[0]} would run it")
+            elif is_running:
+                is_running = word.literal not in (";", "+")
+            elif word.literal[:1] in ("-", "+") and _takes_code_next(rule, word.literal, is_started):
+                is_running = "until" in rule.also
+                self._refuse(words[at + 1 : at + 2], f"{called} {word.literal} would run it")
+
+    def _runs_stdin(self, rule: Rule, own: _Own) -> bool:
+        """Whether a program with these arguments runs its stdin; what a placeholder fills is no such argument."""
+        given: list[str] = []
+        for word, following in itertools.pairwise((*self._command[own.start + 1 :], _NOTHING)):
+            if (word.literal or "").startswith("-"):
+                kind, joined = _read_option(rule, word.literal or "")
+                given += [joined or following.literal or ""] if kind in ("code", "beside") else []
+        if "stdin" not in rule.also or not _STDIN_NAMES.isdisjoint(given):
+            return not _STDIN_NAMES.isdisjoint(given)
+        if rule.kind in ("none", "options"):
+            return rule.kind == "none" or not given
+        if rule.kind == "first":
+            return own.is_open or len(self._command) - 1 in own.deciders
+        asked = "+" in rule.signs and any("s" in option for option in own.options if option[:2] != "--")  # `sh -s`
+        return asked or own.is_open or any(self._command[at].literal in _STDIN_NAMES for at in own.deciders)
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -201,24 +244,6 @@ def _is_data(rule: Rule, before: str, start: str) -> bool:
     return before.startswith("-") and _read_option(rule, before) == ("values", None)
 
 
-def _refuse_code_values(reading: Reading, called: str, words: Command, *, is_started: bool) -> None:
-    """Refuse what options take as code: the next word, what follows `=`, or what is joined to a short option."""
-    rule = RULES[called]
-    if is_started and "bundle" in rule.also and words and not words[0].start.startswith("-"):
-        is_code = any(f"-{letter}" in rule.code for letter in words[0].start)
-        reading.refuse(words if is_code else words[:1], f"{called} would take options from it")
-    is_running = False
-    for word, following in itertools.pairwise((*words, _NOTHING)):
-        if word.literal is None:
-            if is_running or _begins_code(rule, word.start, is_started):
-                reading.refuse([word], f"{called} {word.start.partition('=')[0]} would run it")
-        elif is_running:
-            is_running = word.literal not in (";", "+")
-        elif word.literal[:1] in ("-", "+") and _takes_code_next(rule, word.literal, is_started):
-            is_running = "until" in rule.also
-            reading.refuse([following], f"{called} {word.literal} would run it")
-
-
 @functools.lru_cache(maxsize=4_096)
 def _takes_code_next(rule: Rule, literal: str, is_started: bool) -> bool:
     kind, joined = _read_option(rule, literal)
@@ -238,32 +263,6 @@ def _begins_code(rule: Rule, start: str, is_started: bool) -> bool:
     kind, _ = _read_option(rule, name)
     adds_letters = is_started and name == start and start[1:].isalnum() and any(len(option) == 2 for option in options)
     return kind in ("code", "beside") or (adds_letters and kind != "values")
-
-
-def reads_code(command: Command) -> str | None:
-    """What a program does that would run what it reads from stdin, or make arguments of it: "sh runs"."""
-    for key, own in read_command(command).own.items():
-        if "feeds" in RULES[key].also:
-            return f"{key} makes arguments, options too, of"
-        if _runs_stdin(RULES[key], own, command):
-            return f"{key} runs"
-    return None
-
-
-def _runs_stdin(rule: Rule, own: _Own, command: Command) -> bool:
-    """Whether a program with these arguments runs its stdin; what a placeholder fills is no such argument."""
-    given: list[str] = []
-    for word, following in itertools.pairwise((*command[own.start + 1 :], _NOTHING)):
-        kind, joined = _read_option(rule, word.literal) if (word.literal or "").startswith("-") else ("unknown", None)
-        given += [(following.literal or "") if joined is None else joined] if kind in ("code", "beside") else []
-    if "stdin" not in rule.also or not _STDIN_NAMES.isdisjoint(given):
-        return not _STDIN_NAMES.isdisjoint(given)
-    if rule.kind in ("none", "options"):
-        return rule.kind == "none" or not given
-    if rule.kind == "first":
-        return own.is_open or len(command) - 1 in own.deciders
-    asked = "+" in rule.signs and any("s" in option for _, option in own.options if option[:2] != "--")  # `sh -s`
-    return asked or own.is_open or any(command[at].literal in _STDIN_NAMES for at in own.deciders)
 
 
 @functools.lru_cache(maxsize=4_096)

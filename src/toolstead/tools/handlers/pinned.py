@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolstead.tools.handlers.code_places import read_command, reads_code
+from toolstead.tools.handlers.code_places import Reading
 from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Step, Word, make_word
 from toolstead.tools.handlers.template import Piece, TemplateError
 
@@ -80,9 +80,10 @@ class Pinned:
 
     def _pin_command(self, command: Command, folder: Path, *, feeds_code: bool) -> Command:
         moved = tuple(self._pin_word(word, folder) for word in command)
-        code = {word for word, _ in read_command(command).places}
+        reading = Reading(command)
+        code = {*(word for word, _ in reading.places), *(command[at] for at, _ in reading.programs)}
         for at, word in enumerate(command):
-            if self._names_it(word) and (feeds_code or not at or word in code):
+            if self._names_it(word) and (feeds_code or word in code):
                 if (
                     word.literal is None
                     or not _PLAIN.fullmatch(word.literal)
@@ -138,4 +139,4 @@ class Pinned:
 
 def _feeds_code(pipeline: Pipeline, at: int) -> bool:
     """Whether what a command writes, or what the first one is given, is run as code further down."""
-    return any(reads_code(command) is not None for command in pipeline[at + 1 :])
+    return any(Reading(command).find_reader() is not None for command in pipeline[at + 1 :])

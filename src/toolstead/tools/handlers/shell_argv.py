@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from toolstead.errors import ToolError
-from toolstead.tools.handlers.code_places import read_command, reads_code
+from toolstead.tools.handlers.code_places import Reading
 from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Word, parse
 from toolstead.tools.handlers.template import (
     Placeholder,
@@ -79,7 +79,7 @@ def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Param
         ToolError: A value is missing, too long, or would become an option.
     """
     argv: Argv = []
-    reading = read_command(command)
+    reading = Reading(command)
     last, marks = reading.find_last(), reading.find_marks()
     can_be_option = True
     for at, word in enumerate(command):
@@ -159,7 +159,7 @@ def _check_command(command: Command, parameters: Parameters) -> None:
         raise TemplateError(f"{program!r} is no program")
     if None not in [word.literal for word in command]:
         return
-    for word, reason in read_command(command).places:
+    for word, reason in Reading(command).places:
         for name in word.slots:
             _check_known(name, parameters)
             if name not in parameters.allow_script:
@@ -184,7 +184,7 @@ def _check_command(command: Command, parameters: Parameters) -> None:
 
 
 def _check_stdin(first: Command, stdin_slots: Collection[str], parameters: Parameters) -> None:
-    use = reads_code(first)
+    use = Reading(first).find_reader()
     for name in stdin_slots:
         _check_known(name, parameters, ("stdin",))
         if use is not None and name not in parameters.allow_script:
@@ -199,7 +199,7 @@ def _check_pipeline(pipeline: Pipeline, stdin_slots: Collection[str], parameters
     upstream: list[str] = list(stdin_slots)
     for before, command in itertools.pairwise(pipeline):
         upstream += [name for word in before for name in word.slots]
-        use = reads_code(command) if upstream else None
+        use = Reading(command).find_reader() if upstream else None
         for name in upstream:
             if use is not None and name not in parameters.allow_script:
                 raise TemplateError(
