@@ -32,9 +32,9 @@ class _Own(msgspec.Struct):
 
     start: int  # where the first of them stands
     deciders: list[int] = []  # where that may stand
-    options: list[str] = []  # the options before it
     seen: set[tuple[int, int, bool, bool]] = set()  # how far it was read, and how
-    is_open: bool = False  # whether all words can be read without finding it
+    is_open: bool = False  # whether it may be missing, so that stdin is read
+    is_barred: bool = False  # whether an option or the subcommand lets no value stand anywhere
 
 
 class Reading:
@@ -56,7 +56,7 @@ class Reading:
         self._own: dict[str, _Own] = {}
         if command[0].literal is None:
             self._refuse(command[:1], "it would choose the program")
-        if RULES.keys().isdisjoint(names):
+        if not any(names):
             return
         self._command = command
         self._started = {*self.programs}
@@ -67,7 +67,7 @@ class Reading:
             self._refuse_own(RULES[key], key, own)
         first: dict[tuple[str, bool], int] = {}
         for at, name in enumerate(names):  # in every place: what runs it may be a wrapper that is not in the table
-            if name in RULES:
+            if name:
                 first.setdefault((name, (at, name) in self._started), at)
         for (name, is_started), at in first.items():
             self._refuse_code_values(RULES[name], name, command[at + 1 :], is_started=is_started)
@@ -94,7 +94,7 @@ class Reading:
         self.places += [(word, reason) for word in words]
 
     def _start(self, at: int, key: str) -> None:
-        if (at, key) not in self._started:
+        if (at, key) not in self._started and (key in RULES or "/" not in key):
             self._started.add((at, key))
             self.programs.append((at, key))
             if self._command[at].literal is None:
@@ -110,9 +110,7 @@ class Reading:
             own = self._own[key] = _Own(program)
         own.start = min(own.start, program)
         words, refused = self._command, list[Word]()
-        waiting = (
-            [(program + 1, skip, False, False) for skip in rule.skip] if rule.kind not in ("none", "options") else []
-        )
+        waiting = [(program + 1, skip, False, False) for skip in rule.skip] if rule.decides else []
         if "dashes" in rule.also:
             waiting += [(at + 1, 0, True, False) for at in range(program, len(words)) if words[at].literal == "--"][:1]
         while waiting:
@@ -125,16 +123,19 @@ class Reading:
             if not is_ended and word.literal == "--":
                 is_ended = True
             elif not is_ended and word.start[:1] in rule.signs and (word.literal != "-" or "-" in rule.flags):
+                kind, joined = _read_option(rule, word.literal or word.start)
+                own.is_barred = own.is_barred or kind == "never"
+                own.is_open = own.is_open or (
+                    "+" in rule.signs and "s" in word.start and word.start[1] != "-"
+                )  # `sh -s`
                 if word.literal is None:
                     refused += [] if _is_data(rule, "", word.start) else [word]
-                else:
-                    own.options.append(word.literal)
-                    kind, joined = _read_option(rule, word.literal)
+                elif kind != "flag":
                     is_given = is_given or (kind == "code" and rule.kind == "script")
                     if kind == "code" and "module" in rule.also and "m" in word.literal:  # a program of its own
                         named = joined or "".join(following.literal or "" for following in words[at + 1 : at + 2])
                         self._start(at + (not joined and at + 1 < len(words)), _find_family(named))
-                    if kind != "flag" and joined is None:
+                    if joined is None:
                         refused += words[at + 1 : at + 2] if kind != "values" else ()
                         waiting.append((at + 2, skip, is_ended, is_given))
                         if kind not in ("never", "unknown"):
@@ -149,34 +150,32 @@ class Reading:
                     own.deciders.append(at)
                     if rule.kind == "starts":
                         self._start(at, _find_family(word.literal or ""))
-                    elif rule.kind == "command" and (subcommand := f"{key}/{word.literal}") in RULES:
-                        self._start(at, subcommand)
+                    elif rule.kind == "command":
+                        own.is_barred = own.is_barred or word.literal in rule.never
+                        self._start(at, f"{key}/{word.literal}")
                 continue
             waiting.append((at + 1, skip, is_ended, is_given))
         if refused:
             self._refuse(refused, f"it may decide what {key.replace('/', ' ')} runs")
 
     def _refuse_own(self, rule: Rule, key: str, own: _Own) -> None:
-        called, command, texts = key.replace("/", " "), self._command, own.options
+        command = self._command
         if own.deciders:
             self.decided = max(self.decided, max(own.deciders) + (rule.kind == "first"))
-            deciding = [command[at] for at in own.deciders]
-            if rule.kind in ("script", "command"):
-                self._refuse(deciding, f"{called} would run it")
-                texts = [*texts, *(word.literal or "" for word in deciding)] if rule.kind == "command" else texts
-            elif rule.kind == "first":
-                self._refuse(command[min(own.deciders) + 1 :], f"{called} would run it")
+        if rule.kind in ("script", "command"):
+            self._refuse([command[at] for at in own.deciders], f"{key} would run it")
+        elif rule.kind == "first" and own.deciders:
+            self._refuse(command[min(own.deciders) + 1 :], f"{key} would run it")
         elif rule.kind == "none":
             self.decided = len(command)
             pairs = itertools.pairwise(command[own.start :])
             code = [word for before, word in pairs if not _is_data(rule, before.literal or "", word.start)]
-            self._refuse(code, f"{called} would run it")
+            self._refuse(code, f"{key} would run it")
         elif rule.kind == "options" and rule.never:
             texts = [word.literal for word in command[own.start + 1 :] if word.literal]
-        if rule.never and any(text in rule.never or _read_option(rule, text)[0] == "never" for text in texts):
-            self._refuse(
-                command[own.start + 1 :], f"{called} would run it, with the option or subcommand that is there"
-            )
+            own.is_barred = any(_read_option(rule, text)[0] == "never" for text in texts)
+        if own.is_barred:
+            self._refuse(command[own.start + 1 :], f"{key} would run it, with the option or subcommand that is there")
 
     def _refuse_code_values(self, rule: Rule, called: str, words: Command, *, is_started: bool) -> None:
         """Refuse what options take as code: the next word, what follows `=`, or what is joined to a short option."""
@@ -186,7 +185,7 @@ class Reading:
         is_running = False
         for at, word in enumerate(words):
             if word.literal is None:
-                if is_running or _begins_code(rule, word.start, is_started):
+                if is_running or (word.start and _begins_code(rule, word.start, is_started)):
                     self._refuse([word], f"{called} {word.start.partition('=')[0]} would run it")
             elif is_running:
                 is_running = word.literal not in (";", "+")
@@ -207,8 +206,7 @@ class Reading:
             return rule.kind == "none" or not given
         if rule.kind == "first":
             return own.is_open or len(self._command) - 1 in own.deciders
-        asked = "+" in rule.signs and any("s" in option for option in own.options if option[:2] != "--")  # `sh -s`
-        return asked or own.is_open or any(self._command[at].literal in _STDIN_NAMES for at in own.deciders)
+        return own.is_open or any(self._command[at].literal in _STDIN_NAMES for at in own.deciders)
 
 
 @functools.lru_cache(maxsize=4_096)
@@ -267,8 +265,10 @@ def _begins_code(rule: Rule, start: str, is_started: bool) -> bool:
 
 @functools.lru_cache(maxsize=4_096)
 def _find_family(literal: str) -> str:
-    """The name that a program is known by: without its folder, its version and what it was built with."""
+    """The name that a program has in the table: without its folder, its version and what it was built with."""
     name = literal.rpartition("/")[2].lower()
+    if name in RULES:
+        return name
     stem = _STEM.match(name)
     family = stem[0].rstrip("-") if stem is not None else ""
-    return family if name not in RULES and family in RULES and _VERSION.fullmatch(name, len(family)) else name
+    return family if family in RULES and _VERSION.fullmatch(name, len(family)) else ""

@@ -52,6 +52,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     marks: frozenset[str] = frozenset()
     also: frozenset[str] = frozenset()
     signs: frozenset[str] = frozenset("-")
+    decides: bool = True
 
 
 _TABLE = r"""
@@ -237,7 +238,7 @@ def _read_table() -> dict[str, Rule]:
         programs, *fields = rest.split(" ; ")
         given = {name: frozenset(words) for name, *words in map(str.split, fields)}
         skip = tuple(map(int, given.pop("skip", "0")))
-        rule = Rule(kind=kind, skip=skip, **given)
+        rule = Rule(kind=kind, skip=skip, decides=kind not in ("none", "options"), **given)
         for name in programs.split():
             rules |= {"/".join(parts): rule for parts in itertools.product(*(p.split(",") for p in name.split("/")))}
     return rules
