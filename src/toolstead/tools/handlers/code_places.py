@@ -61,10 +61,16 @@ class Reading:
         self._command = command
         self._started = {*self.programs}
         for at, key in self.programs:  # it grows
-            if key in RULES:
-                self._read_own(RULES[key], key, at)
+            if (rule := RULES.get(key)) is not None:
+                own = self._own.get(key)
+                if own is None:
+                    own = self._own[key] = _Own(at)
+                own.start = min(own.start, at)
+                if rule.decides:
+                    self._read_own(rule, key, own, at)
         for key, own in self._own.items():
-            self._refuse_own(RULES[key], key, own)
+            if own.deciders or not RULES[key].decides:
+                self._refuse_own(RULES[key], key, own)
         first: dict[tuple[str, bool], int] = {}
         for at, name in enumerate(names):  # in every place: what runs it may be a wrapper that is not in the table
             if name:
@@ -100,17 +106,14 @@ class Reading:
             if self._command[at].literal is None:
                 self._refuse([self._command[at]], "it would choose the program")
 
-    def _read_own(self, rule: Rule, key: str, program: int) -> None:
+    def _read_own(self, rule: Rule, key: str, own: _Own, program: int) -> None:
         """Read a program's own words in every way, and find what it starts.
 
         A state is a place, the operands to skip, whether `--` ended the options, and whether an option gave the code.
         """
-        own = self._own.get(key)
-        if own is None:
-            own = self._own[key] = _Own(program)
-        own.start = min(own.start, program)
-        words, refused = self._command, list[Word]()
-        waiting = [(program + 1, skip, False, False) for skip in rule.skip] if rule.decides else []
+        words = self._command
+        refused: list[Word] = []
+        waiting = [(program + 1, skip, False, False) for skip in rule.skip]
         if "dashes" in rule.also:
             waiting += [(at + 1, 0, True, False) for at in range(program, len(words)) if words[at].literal == "--"][:1]
         while waiting:

@@ -151,7 +151,8 @@ command git/submodule git/bisect ; never foreach run visualize view
 command hg svn cvs ; never config serve extdiff debugshell ; code --config --config-option --config-dir --editor-cmd
   --diff-cmd --diff3-cmd --ssh --remotecmd --command -e
 command gh glab ; never alias extension ext extensions config codespace
-command docker podman nerdctl docker-compose podman-compose apptainer singularity lxc incus docker,podman/compose,container
+command docker,podman,nerdctl/compose ; beside -f --file --env-file ; values -p --project-name --profile ; never build
+command docker podman nerdctl docker-compose podman-compose apptainer singularity lxc incus docker,podman/container
   ; code --entrypoint --init-path --runtime --config ; never build buildx plugin ; values -H --host --context
 command kubectl oc ; code --kubeconfig ; never config plugin edit ; values -n --namespace --context --cluster
 command npm pnpm yarn ; code -c --call --shell-mode --script-shell ; values -w --workspace ; flags -s --silent -g --json

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, cast
@@ -11,7 +10,7 @@ import msgspec
 
 from toolstead.errors import ToolError
 from toolstead.tools.handlers.code_places import Reading
-from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Word, parse
+from toolstead.tools.handlers.shell_syntax import Command, Script, Word, parse
 from toolstead.tools.handlers.template import (
     Placeholder,
     TemplateError,
@@ -62,13 +61,14 @@ def load_template(text: str, parameters: Parameters, *, stdin_slots: Collection[
         TemplateError: Something in it could not work, or would run a value as code.
     """
     script = parse(text)
-    if stdin_slots:
-        _check_stdin(script[0].pipeline[0], stdin_slots, parameters)
     for step in script:
-        for command in step.pipeline:
+        upstream = stdin_slots if step is script[0] else ()
+        for at, command in enumerate(step.pipeline):
+            if upstream:
+                _check_upstream(command, upstream, parameters, () if at else ("stdin",))
             _check_command(command, parameters)
-        if len(step.pipeline) > 1:
-            _check_pipeline(step.pipeline, stdin_slots if step is script[0] else (), parameters)
+            if len(step.pipeline) > 1:
+                upstream = [*upstream, *(name for word in command for name in word.slots)]
     return Template(text, parameters)
 
 
@@ -103,8 +103,8 @@ def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Param
                 )
             if (mark := _find_mark(word, filled, marks)) and not is_accepted:
                 raise ToolError(
-                    f"{word.slots[0]!r} makes an argument with {mark!r} ({filled[:40]!r}), to which {argv[0]!r} gives a "
-                    f"meaning of its own; give a value that neither begins nor ends with it (for a path, begin it with ./)"
+                    f"{word.slots[0]!r} makes an argument with {mark!r} ({filled[:40]!r}), which {argv[0]!r} would not "
+                    "read as plain text; give a value without it (for a path, begin it with ./)"
                 )
             argv.append(filled)
             if len(argv) > MOST_WORDS:
@@ -183,34 +183,19 @@ def _check_command(command: Command, parameters: Parameters) -> None:
             )
 
 
-def _check_stdin(first: Command, stdin_slots: Collection[str], parameters: Parameters) -> None:
-    use = Reading(first).find_reader()
-    for name in stdin_slots:
-        _check_known(name, parameters, ("stdin",))
+def _check_upstream(command: Command, upstream: Collection[str], parameters: Parameters, key: tuple[str, ...]) -> None:
+    """Refuse placeholders in what a program reads and would run, from the call's stdin (the key) or through a pipe."""
+    use = Reading(command).find_reader()
+    where = 'in "stdin" would run' if key else "stands where its value would run"
+    what = "it reads" if key else "comes through the pipe"
+    for name in upstream:
+        if key:
+            _check_known(name, parameters, key)
         if use is not None and name not in parameters.allow_script:
             raise TemplateError(
-                f'{{{{{name}}}}} in "stdin" would run as code: {use} what it reads; {_accept(name, use)}',
-                key=("stdin",),
+                f'{{{{{name}}}}} {where} as code: {use} what {what}; accept the risk with "allowScript": ["{name}"]',
+                key=key,
             )
-
-
-def _check_pipeline(pipeline: Pipeline, stdin_slots: Collection[str], parameters: Parameters) -> None:
-    """Refuse placeholders upstream of a program that runs what it reads, as if they stood in its stdin."""
-    upstream: list[str] = list(stdin_slots)
-    for before, command in itertools.pairwise(pipeline):
-        upstream += [name for word in before for name in word.slots]
-        use = Reading(command).find_reader() if upstream else None
-        for name in upstream:
-            if use is not None and name not in parameters.allow_script:
-                raise TemplateError(
-                    f"{{{{{name}}}}} stands where its value would run as code: {use} what comes through the pipe; "
-                    f"{_accept(name, use)}"
-                )
-
-
-def _accept(name: str, use: str) -> str:
-    otherwise = "end the command that it starts with `--`, or " if use.startswith("xargs") else ""
-    return f'{otherwise}accept the risk with "allowScript": ["{name}"]'
 
 
 def _check_known(name: str, parameters: Parameters, key: tuple[str, ...] = ()) -> None:

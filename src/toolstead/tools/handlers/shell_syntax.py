@@ -15,7 +15,6 @@ import msgspec
 
 from toolstead.tools.handlers.template import Piece, Placeholder, TemplateError, cut_template, slot_name
 
-Operator = Literal["|", "||", "&&", ";"]
 _LONGEST_REMEMBERED = 80
 
 _REFUSED = {
@@ -54,7 +53,7 @@ _ITEM = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-_OPERATORS = frozenset({"|", "||", "&&", ";"})
+_OPERATORS = frozenset({"|", "||", "&&", ";", ";;", "|&"})
 _TOKEN = re.compile(
     r"""
       (?P<plain>[^\s'"\\|;&<>*?\[$`()\#{~]+)
@@ -123,17 +122,20 @@ def parse(template: str) -> Script:
     after: Literal[";", "&&", "||"] = ";"
     pipeline: list[Command] = []
     command: list[Word] = []
-    for item in _split_words(template):
-        if isinstance(item, Word):
-            command.append(item)
+    for raw in _ITEM.findall(template):
+        if raw not in _OPERATORS:
+            word = _remembered_word(raw) if len(raw) <= _LONGEST_REMEMBERED else _read_word(raw)
+            command += () if word is None else (word,)
             continue
+        if raw in _REFUSED:
+            raise TemplateError(_REFUSED[raw])
         if not command:
-            raise TemplateError(f"a command is missing before `{item}`")
+            raise TemplateError(f"a command is missing before `{raw}`")
         pipeline.append(tuple(command))
         command = []
-        if item != "|":
+        if raw != "|":
             steps.append(Step(after=after, pipeline=tuple(pipeline)))
-            pipeline, after = [], item
+            pipeline, after = [], cast('Literal[";", "&&", "||"]', raw)
     if command:
         pipeline.append(tuple(command))
         steps.append(Step(after=after, pipeline=tuple(pipeline)))
@@ -142,18 +144,6 @@ def parse(template: str) -> Script:
     if not steps:
         raise TemplateError('the command is empty; write a program and its arguments, such as "rg -n {{pattern}}"')
     return tuple(steps)
-
-
-def _split_words(text: str) -> list[Word | Operator]:
-    found: list[Word | Operator] = []
-    for raw in _ITEM.findall(text):
-        if raw in (";;", "|&"):
-            raise TemplateError(_REFUSED[raw])
-        if raw in _OPERATORS:
-            found.append(cast("Operator", raw))
-        elif (word := _remembered_word(raw) if len(raw) <= _LONGEST_REMEMBERED else _read_word(raw)) is not None:
-            found.append(word)
-    return found
 
 
 def _read_word(raw: str) -> Word | None:
