@@ -15,16 +15,13 @@ from typing import Literal
 import msgspec
 
 from toolstead.tools.handlers.code_rules import RISKY_VARIABLE, RULES, Rule
-from toolstead.tools.handlers.shell_syntax import Command, Word, make_word
+from toolstead.tools.handlers.shell_syntax import Command, Word
 
 _OptionKind = Literal["flag", "never", "code", "beside", "values", "unknown"]
-_NOTHING = make_word(("",))
 _STDIN_NAMES = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _STEM = re.compile(r"[^\d.]*")
-_VERSION = re.compile(
-    r"-?[.]?\d[\d._]*[a-z]?(?:[-.].*)?|\.(?:so.*|exe|basic|tiny|nox|gtk3?|athena|openbsd|traditional)"
-)
+_VERSION = re.compile(r"-?\.?\d[\d._]*[a-z]?(?:[-.].*)?|\.(?:so.*|exe|basic|tiny|nox|gtk3?|athena|openbsd)")
 
 
 class _Own(msgspec.Struct):
@@ -62,19 +59,15 @@ class Reading:
         self._started = {*self.programs}
         for at, key in self.programs:  # it grows
             if (rule := RULES.get(key)) is not None:
-                own = self._own.get(key)
-                if own is None:
-                    own = self._own[key] = _Own(at)
+                own = self._own.setdefault(key, _Own(at))
                 own.start = min(own.start, at)
                 if rule.decides:
                     self._read_own(rule, key, own, at)
         for key, own in self._own.items():
             if own.deciders or not RULES[key].decides:
                 self._refuse_own(RULES[key], key, own)
-        first: dict[tuple[str, bool], int] = {}
-        for at, name in enumerate(names):  # in every place: what runs it may be a wrapper that is not in the table
-            if name:
-                first.setdefault((name, (at, name) in self._started), at)
+        listed = [(at, name) for at, name in enumerate(names) if name]  # also what an unlisted wrapper may start
+        first = {(name, (at, name) in self._started): at for at, name in reversed(listed)}
         for (name, is_started), at in first.items():
             self._refuse_code_values(RULES[name], name, command[at + 1 :], is_started=is_started)
 
@@ -106,7 +99,7 @@ class Reading:
             if self._command[at].literal is None:
                 self._refuse([self._command[at]], "it would choose the program")
 
-    def _read_own(self, rule: Rule, key: str, own: _Own, program: int) -> None:
+    def _read_own(self, rule: Rule, key: str, own: _Own, program: int) -> None:  # noqa: PLR0912 (one state machine)
         """Read a program's own words in every way, and find what it starts.
 
         A state is a place, the operands to skip, whether `--` ended the options, and whether an option gave the code.
@@ -114,8 +107,8 @@ class Reading:
         words = self._command
         refused: list[Word] = []
         waiting = [(program + 1, skip, False, False) for skip in rule.skip]
-        if "dashes" in rule.also:
-            waiting += [(at + 1, 0, True, False) for at in range(program, len(words)) if words[at].literal == "--"][:1]
+        if "dashes" in rule.also and not own.seen:
+            waiting += [(at + 1, 0, True, False) for at, word in enumerate(words) if word.literal == "--"][:1]
         while waiting:
             state = at, skip, is_ended, is_given = waiting.pop()
             if at >= len(words) or state in own.seen:
@@ -132,7 +125,7 @@ class Reading:
                     "+" in rule.signs and "s" in word.start and word.start[1] != "-"
                 )  # `sh -s`
                 if word.literal is None:
-                    refused += [] if _is_data(rule, "", word.start) else [word]
+                    refused += () if _is_data(rule, "", word.start) else (word,)
                 elif kind != "flag":
                     is_given = is_given or (kind == "code" and rule.kind == "script")
                     if kind == "code" and "module" in rule.also and "m" in word.literal:  # a program of its own
@@ -198,11 +191,10 @@ class Reading:
 
     def _runs_stdin(self, rule: Rule, own: _Own) -> bool:
         """Whether a program with these arguments runs its stdin; what a placeholder fills is no such argument."""
-        given: list[str] = []
-        for word, following in itertools.pairwise((*self._command[own.start + 1 :], _NOTHING)):
-            if (word.literal or "").startswith("-"):
-                kind, joined = _read_option(rule, word.literal or "")
-                given += [joined or following.literal or ""] if kind in ("code", "beside") else []
+        literals = [word.literal or "" for word in self._command[own.start + 1 :]]
+        pairs = [pair for pair in itertools.pairwise([*literals, ""]) if pair[0].startswith("-")]
+        read = [(*_read_option(rule, option), following) for option, following in pairs]
+        given = [joined or following for kind, joined, following in read if kind in ("code", "beside")]
         if "stdin" not in rule.also or not _STDIN_NAMES.isdisjoint(given):
             return not _STDIN_NAMES.isdisjoint(given)
         if rule.kind in ("none", "options"):

@@ -51,17 +51,16 @@ class Pinned:
             TemplateError: The folder is named where no other path can be put in its place: in a program's
                 code, behind a placeholder, or grown together with an option.
         """
-        if stdin is not None and any(self._is_in(piece) for piece in stdin) and _feeds_code(script[0].pipeline, -1):
+        if stdin is not None and any(self._is_in(piece) for piece in stdin) and _find_reader(script[0].pipeline) >= 0:
             raise TemplateError(self._refusal_text("code"), key=("stdin",))
         return tuple(
             Step(
                 after=step.after,
                 pipeline=tuple(
-                    self._pin_command(command, folder, feeds_code=_feeds_code(step.pipeline, at))
-                    for at, command in enumerate(step.pipeline)
+                    self._pin_command(command, folder, feeds_code=at < last) for at, command in enumerate(step.pipeline)
                 ),
             )
-            for step in script
+            for step, last in ((step, _find_reader(step.pipeline)) for step in script)
         )
 
     def check_variables(self, env: Mapping[str, str], folder: Path) -> None:
@@ -137,6 +136,6 @@ class Pinned:
         return f"{there}/" if text.endswith("/") else str(there)
 
 
-def _feeds_code(pipeline: Pipeline, at: int) -> bool:
-    """Whether what a command writes, or what the first one is given, is run as code further down."""
-    return any(Reading(command).find_reader() is not None for command in pipeline[at + 1 :])
+def _find_reader(pipeline: Pipeline) -> int:
+    """Where the last command stands that runs what it reads, so that what is written before it is code; -1: nowhere."""
+    return max((at for at, command in enumerate(pipeline) if Reading(command).find_reader() is not None), default=-1)

@@ -62,13 +62,13 @@ def load_template(text: str, parameters: Parameters, *, stdin_slots: Collection[
     """
     script = parse(text)
     for step in script:
-        upstream = stdin_slots if step is script[0] else ()
+        upstream = [*stdin_slots] if step is script[0] else []
         for at, command in enumerate(step.pipeline):
             if upstream:
                 _check_upstream(command, upstream, parameters, () if at else ("stdin",))
             _check_command(command, parameters)
             if len(step.pipeline) > 1:
-                upstream = [*upstream, *(name for word in command for name in word.slots)]
+                upstream += {name for word in command for name in word.slots}.difference(upstream)
     return Template(text, parameters)
 
 

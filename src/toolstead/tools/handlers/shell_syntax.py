@@ -8,6 +8,7 @@ only a shell could do (redirection, globs, variables, substitution) is refused h
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from typing import Literal, cast
 
@@ -66,6 +67,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_REFUSED_IN_DOUBLE = re.compile(r'"(?:[^"\\$`]|\\.)*+([$`])', re.DOTALL)
 _ESCAPED_IN_DOUBLE = re.compile(r'\\(?:\n|(["\\$`]))')
 
 
@@ -122,7 +124,7 @@ def parse(template: str) -> Script:
     after: Literal[";", "&&", "||"] = ";"
     pipeline: list[Command] = []
     command: list[Word] = []
-    for raw in _ITEM.findall(template):
+    for raw in _ITEM.findall(template, 0, len(template.rstrip(" \t\r")) + 1):  # one blank may be escaped
         if raw not in _OPERATORS:
             word = _remembered_word(raw) if len(raw) <= _LONGEST_REMEMBERED else _read_word(raw)
             command += () if word is None else (word,)
@@ -185,12 +187,10 @@ def _in_double(inside: str) -> tuple[Piece, ...]:
 def _join_pieces(pieces: list[Piece]) -> tuple[Piece, ...]:
     """The pieces of a word with adjacent texts joined, and empty ones left out."""
     joined: list[Piece] = []
-    for piece in pieces:
-        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += piece
-        elif piece:
-            joined.append(piece)
-    return tuple(joined)
+    for is_slot, group in itertools.groupby(pieces, key=lambda piece: isinstance(piece, Placeholder)):
+        found = [*group]
+        joined += found if is_slot else ["".join(cast("list[str]", found))]
+    return tuple([piece for piece in joined if piece])
 
 
 def _read_other(text: str, at: int, *, begun: bool) -> str:
@@ -198,6 +198,6 @@ def _read_other(text: str, at: int, *, begun: bool) -> str:
     character = text[at]
     if (character == "{" and not text.startswith("{{", at)) or (character == "~" and begun):
         return character
-    in_quotes = re.match(r'"(?:[^"\\$`]|\\.)*([$`])', text[at:], re.DOTALL)
+    in_quotes = _REFUSED_IN_DOUBLE.match(text, at)
     refused = in_quotes.group(1) if in_quotes else character
     raise TemplateError(_REFUSED.get(refused, f"{refused!r} is not supported: quote it"))
