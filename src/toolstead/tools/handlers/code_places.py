@@ -64,8 +64,7 @@ class Reading:
                 if rule.decides:
                     self._read_own(rule, key, own, at)
         for key, own in self._own.items():
-            if own.deciders or not RULES[key].decides:
-                self._refuse_own(RULES[key], key, own)
+            self._refuse_own(RULES[key], key, own)
         listed = [(at, name) for at, name in enumerate(names) if name]  # also what an unlisted wrapper may start
         first = {(name, (at, name) in self._started): at for at, name in reversed(listed)}
         for (name, is_started), at in first.items():

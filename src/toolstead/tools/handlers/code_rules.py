@@ -66,23 +66,21 @@ script python pypy ipython bpython ptpython ; code -c -m --command ; flags -b -B
   also stdin module
 script perl ; code -e -E ; beside -M -m -I -d -x ; never -n -p -a -F ; flags -c -f -l -s -S -t -T -u -U -v -w -W -i* ;
   marks | > ; also stdin
-script ruby irb jruby pry byebug ; code -e --eval ; beside -r -I -C -x -S --require ; flags -a -c -l -n -p -s -v -w -W*
-  ; marks | ; also stdin
+script ruby irb jruby pry byebug ; code -e --eval ; beside -r -I -C -x -S --require ; flags -c -n -p -s ; marks | ; also
+  stdin
 script node nodejs tsx ts-node ; code -e --eval -p --print ; also stdin ; beside -r --require --import --loader
   --experimental-loader --env-file ; flags --no-warnings --enable-source-maps
 script php ; code -r -B -R -E -f -F --run --process-begin --process-code --process-end --file --process-file ; beside -d
   -c -z --define --php-ini ; flags -n -q -C -H ; also stdin
 script tclsh wish expect ; code -f ; beside -c ; marks | ; also stdin
-script r rscript octave octave-cli ; code -e -f --file --eval ; flags --vanilla --no-save --quiet --silent -q ; also
-  stdin
+script r rscript octave octave-cli ; code -e -f --file --eval ; flags --vanilla --no-save --quiet -q ; also stdin
 script julia osascript ; code -e -E --eval --print ; beside -L -J --load --sysimage ; values -l ; also stdin
 script ghc ghci runghc ocaml swift scala groovy elixir iex kotlin clojure clj bb guile racket sbcl clisp jshell jjs
   jrunscript raku gnuplot slsh lua luajit texlua m4 dc gs bpftrace mono wine sbatch ; also stdin ; beside -e -c -r -l -f
   -s -x -M -eval --eval --load --script --require --expr --expression --file
 script java ; code -jar -m --module ; beside -cp -classpath -p -javaagent --class-path --module-path ; values -D ; marks
   @
-script ansible ansible-playbook ansible-console service runscript ; beside -a -m -e -i -M --args --module-name
-  --extra-vars --module-path
+script ansible ansible-playbook ansible-console service runscript ; beside -a -m -e -i --args --module-name --extra-vars
 none pwsh powershell erl mongo mongosh ; values -ep -executionpolicy --host --port ; also stdin ; code -c -command -e
   -ec -encodedcommand -f -file -eval --eval -run -s -config -args_file -pa
 none timeit pdb cprofile profile trace runpy unittest doctest ; code -c -s -m --setup ; values -n -r -u -o -t
@@ -104,14 +102,12 @@ none capsh socat tmux tmate screen xterm sg bwrap eval source runuser newgrp sud
 starts nohup setsid command exec builtin busybox busybox-static toybox fakeroot linux32 linux64 i386 x86_64 unbuffer
   torsocks torify tsocks chronic numactl setpriv ltrace valgrind rlwrap xvfb-run firejail prlimit eatmydata sshpass tini
   dumb-init faketime cpulimit proxychains proxychains4 dbus-run-session caffeinate pkexec systemd-run systemd-inhibit
-  unshare nsenter systemd-nspawn choom ssh-agent aoss aa-exec grc multitime softlimit distcc ccache cgexec run-one chpst
-  pexec gamemoderun genie ld ld.so ld-linux ld-linux-x ld-linux-aarch ld-linux-armhf ld-linux-riscv ld-musl-x
-  ld-musl-aarch
+  unshare nsenter systemd-nspawn choom ssh-agent aoss aa-exec grc multitime softlimit distcc ccache cgexec chpst pexec
+  genie ld ld.so ld-linux ld-linux-x ld-linux-aarch ld-linux-armhf ld-linux-riscv ld-musl-x ld-musl-aarch
 starts env genv ; code -S --split-string ; never -S --split-string ; values -u -C --unset --chdir ; flags - -i -0 -v
   --ignore-environment ; also assigns
 starts sudo doas run0 ; values -u -g --user --group ; flags -n -E -H -k -b -i -s -S -A ; also assigns
 starts time gtime nice ionice stdbuf gstdbuf ; flags -p -v -a ; values -n -c -i -o -e --adjustment --class --classdata
-  --input --output --error
 starts timeout gtimeout ; skip 1 ; values -s -k --signal --kill-after ; flags -v -f --foreground --preserve-status
 starts setarch taskset chrt gosu su-exec setuidgid s6-setuidgid setlock logsave ; skip 0 1
 starts chroot ; skip 1 ; also fixed
@@ -164,16 +160,14 @@ command uv pipx poetry pdm hatch pipenv conda mamba micromamba rbenv pyenv bundl
   doppler nix direnv vagrant flatpak snap machinectl toolbox distrobox ; code -c --command --expr --run ; never install
   inject add shell config console init develop eval ssh up provision enter allow toolchain env
 command go dotnet zig ; code -exec -toolexec -vettool -overlay -modfile -ldflags ; never test generate install get tool
-  env fsi msbuild build-exe
+  env fsi
 command apt-get apt aptitude dnf yum zypper apk brew port ; code -o --option -c --config-file --setopt ; flags -q -y
   --quiet --yes ; never install reinstall localinstall add build-dep source changelog tap bundle
 command systemctl ; never edit link enable reenable set-environment import-environment ; flags -q --user --system
   --no-pager --quiet --all --full ; values -n -p -t --property --type
-command ip ip/netns ip/vrf ; code -b -batch -force ; flags -4 -6 -s -d -o -j -p -br -brief -json -details -oneline
-  -color
+command ip ip/netns ip/vrf ; code -b -batch -force ; flags -4 -6 -s -d -o -j -p -br -brief -json -details
 command openssl ; code -engine -provider -provider-path -config -signer
-command aws gcloud terraform tofu ; never configure config alpha init providers console login ; code --command
-  --flags-file
+command aws gcloud terraform tofu ; never configure config init console login ; code --command --flags-file
 command puppet knife csvtool perf busctl ; never apply exec call ; code -e -E --execute --address
 first ssh slogin autossh dbclient mosh ; code -o -F -S -J -I --ssh --server ; also stdin ; values -p -l -i -b -c -D -E
   -e -L -m -Q -R -W -w -B ; flags -4 -6 -A -C -f -g -G -K -M -n -N -q -T -t -v -X -x -Y
@@ -210,18 +204,16 @@ options dpkg ; code -i --install --unpack --pre-invoke --post-invoke --admindir 
 options pacman rpm rpmdb rpmquery rpmverify ; code --eval -E --pipe --define -D --root --rcfile --macros --load -U -F
   --upgrade -S --sync --config --hookdir
 options ssh-keygen ssh-add ; code -D -w -s
-options pandoc ; code -L --lua-filter -F --filter -t --to -w --write -f --from -r --read -d --defaults --pdf-engine ;
+options pandoc ; code -L --lua-filter -F --filter -t --to -w --write -f --from -r --read --defaults --pdf-engine ;
   values -o
 options convert magick identify mogrify composite montage gm display exiftool ; code -process -script -if -config
   -execute -api ; marks | @ msl:
-options yt-dlp youtube-dl ; code --exec --config-locations --plugin-dirs --downloader --ppa --netrc-cmd
-  --exec-before-download
+options yt-dlp ; code --exec --config-locations --plugin-dirs --downloader --ppa --netrc-cmd --exec-before-download
 options latex pdflatex xelatex lualatex tex pdftex xetex luatex dvips ; code -fmt --fmt -cnf-line --cnf-line -lua --lua
   ; never -shell-escape --shell-escape -enable-write18 --enable-write18 -R0 ; marks \ &
 options mail mailx s-nail mutt ; code --exec -X -e -E ; never -~ ; marks | ! ~
 options certbot borg restic rclone aria2c ; code --pre-hook --post-hook --deploy-hook --renew-hook --rsh --remote-path
   --password-command -o --option --config --conf-path --on-download-complete --on-download-error --on-download-stop
-  --on-bt-download-complete
 options neofetch facter pylint mypy ; code -c --config --config-file --custom-dir --init-hook --load-plugins --rcfile
 """
 
