@@ -98,7 +98,7 @@ class Reading:
             if self._command[at].literal is None:
                 self._refuse([self._command[at]], "it would choose the program")
 
-    def _read_own(self, rule: Rule, key: str, own: _Own, program: int) -> None:  # noqa: PLR0912 (one state machine)
+    def _read_own(self, rule: Rule, key: str, own: _Own, program: int) -> None:  # noqa: PLR0912 - one state machine
         """Read a program's own words in every way, and find what it starts.
 
         A state is a place, the operands to skip, whether `--` ended the options, and whether an option gave the code.
@@ -124,14 +124,14 @@ class Reading:
                     "+" in rule.signs and "s" in word.start and word.start[1] != "-"
                 )  # `sh -s`
                 if word.literal is None:
-                    refused += () if _is_data(rule, "", word.start) else (word,)
+                    refused += () if is_given or _is_data(rule, "", word.start) else (word,)
                 elif kind != "flag":
-                    is_given = is_given or (kind == "code" and rule.kind == "script")
                     if kind == "code" and "module" in rule.also and "m" in word.literal:  # a program of its own
                         named = joined or "".join(following.literal or "" for following in words[at + 1 : at + 2])
                         self._start(at + (not joined and at + 1 < len(words)), _find_family(named))
+                    was_given, is_given = is_given, is_given or (kind == "code" and rule.kind == "script")
                     if joined is None:
-                        refused += words[at + 1 : at + 2] if kind != "values" else ()
+                        refused += words[at + 1 : at + 2] if kind != "values" and not was_given else ()
                         waiting.append((at + 2, skip, is_ended, is_given))
                         if kind not in ("never", "unknown"):
                             continue
