@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolstead.tools.handlers.interpreters import code_places, runs_stdin
+from toolstead.tools.handlers.code_places import Reading
 from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Step, Word, make_word
-from toolstead.tools.handlers.template import Piece, Placeholder, TemplateError
+from toolstead.tools.handlers.template import Piece, TemplateError
 
 _PLAIN = re.compile(r"[\w./@+=:,-]+")
 """Code that is a path, or an assignment of paths, and can be nothing else."""
@@ -51,17 +51,16 @@ class Pinned:
             TemplateError: The folder is named where no other path can be put in its place: in a program's
                 code, behind a placeholder, or grown together with an option.
         """
-        if stdin is not None and any(self._is_in(piece) for piece in stdin) and _feeds_code(script[0].pipeline, -1):
+        if stdin is not None and any(self._is_in(piece) for piece in stdin) and _find_reader(script[0].pipeline) >= 0:
             raise TemplateError(self._refusal_text("code"), key=("stdin",))
         return tuple(
             Step(
                 after=step.after,
                 pipeline=tuple(
-                    self._pin_command(command, folder, feeds_code=_feeds_code(step.pipeline, at))
-                    for at, command in enumerate(step.pipeline)
+                    self._pin_command(command, folder, feeds_code=at < last) for at, command in enumerate(step.pipeline)
                 ),
             )
-            for step in script
+            for step, last in ((step, _find_reader(step.pipeline)) for step in script)
         )
 
     def check_variables(self, env: Mapping[str, str], folder: Path) -> None:
@@ -80,8 +79,10 @@ class Pinned:
 
     def _pin_command(self, command: Command, folder: Path, *, feeds_code: bool) -> Command:
         moved = tuple(self._pin_word(word, folder) for word in command)
+        reading = Reading(command)
+        code = {*(word for word, _ in reading.places), *(command[at] for at, _ in reading.programs)}
         for at, word in enumerate(command):
-            if self._names_it(word) and (feeds_code or _is_code(command, at)):
+            if self._names_it(word) and (feeds_code or word in code):
                 if (
                     word.literal is None
                     or not _PLAIN.fullmatch(word.literal)
@@ -135,12 +136,6 @@ class Pinned:
         return f"{there}/" if text.endswith("/") else str(there)
 
 
-def _feeds_code(pipeline: Pipeline, at: int) -> bool:
-    """Whether what a command writes, or what the first one is given, is run as code further down."""
-    return any(runs_stdin(command) is not None for command in pipeline[at + 1 :])
-
-
-def _is_code(command: Command, at: int) -> bool:
-    """Whether a program would run this word as code: checked as if it were a placeholder."""
-    probe = make_word((Placeholder("?"),), quoted=True)
-    return any("?" in word.slots for word, _ in code_places((*command[:at], probe, *command[at + 1 :])))
+def _find_reader(pipeline: Pipeline) -> int:
+    """Where the last command stands that runs what it reads, so that what is written before it is code; -1: nowhere."""
+    return max((at for at, command in enumerate(pipeline) if Reading(command).find_reader() is not None), default=-1)

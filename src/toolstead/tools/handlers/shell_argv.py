@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, cast
@@ -10,13 +9,8 @@ from typing import Any, cast
 import msgspec
 
 from toolstead.errors import ToolError
-from toolstead.tools.handlers.interpreters import (
-    MAKES_ARGUMENTS,
-    code_places,
-    ends_options,
-    runs_stdin,
-)
-from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Word, parse
+from toolstead.tools.handlers.code_places import Reading
+from toolstead.tools.handlers.shell_syntax import Command, Script, Word, parse
 from toolstead.tools.handlers.template import (
     Placeholder,
     TemplateError,
@@ -67,13 +61,14 @@ def load_template(text: str, parameters: Parameters, *, stdin_slots: Collection[
         TemplateError: Something in it could not work, or would run a value as code.
     """
     script = parse(text)
-    if stdin_slots:
-        _check_stdin(script[0].pipeline[0], stdin_slots, parameters)
     for step in script:
-        for command in step.pipeline:
+        upstream = [*stdin_slots] if step is script[0] else []
+        for at, command in enumerate(step.pipeline):
+            if upstream:
+                _check_upstream(command, upstream, parameters, () if at else ("stdin",))
             _check_command(command, parameters)
-        if len(step.pipeline) > 1:
-            _check_pipeline(step.pipeline, stdin_slots if step is script[0] else (), parameters)
+            if len(step.pipeline) > 1:
+                upstream += {name for word in command for name in word.slots}.difference(upstream)
     return Template(text, parameters)
 
 
@@ -84,24 +79,32 @@ def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Param
         ToolError: A value is missing, too long, or would become an option.
     """
     argv: Argv = []
-    separators: list[int] = []
+    reading = Reading(command)
+    last, marks = reading.find_last(), reading.find_marks()
+    can_be_option = True
     for at, word in enumerate(command):
         if word.literal is not None:
             argv.append(word.literal)
-            if word.literal == "--":
-                separators.append(at)
+            can_be_option = can_be_option and not (word.literal == "--" and last is not None and at > last)
             continue
-        for filled, leader in _fill_word(word, arguments):
-            if (
-                filled.startswith("-")
-                and leader
-                and leader not in parameters.allow_leading_dash
-                and not any(ends_options(command, separator) for separator in separators)
-            ):
+        filled_words = _fill_word(word, arguments)
+        is_accepted = parameters.allow_script and all(name in parameters.allow_script for name in word.slots)
+        if len(filled_words) != 1 and at <= reading.decided and not is_accepted:
+            raise ToolError(
+                f"{word.only_slot!r} must be one value here, not {len(filled_words)}: with more or fewer, another word "
+                f"would decide what {argv[0] if argv else 'the program'!r} runs"
+            )
+        for filled, leader in filled_words:
+            if can_be_option and filled.startswith("-") and leader and leader not in parameters.allow_leading_dash:
                 raise ToolError(
                     f"{leader!r} makes an argument that begins with a dash ({filled[:40]!r}), which "
                     f"{argv[0] if argv else 'the program'!r} would read as an option; give a value that does not "
                     "(for a path, begin it with ./)"
+                )
+            if (mark := _find_mark(word, filled, marks)) and not is_accepted:
+                raise ToolError(
+                    f"{word.slots[0]!r} makes an argument with {mark!r} ({filled[:40]!r}), which {argv[0]!r} would not "
+                    "read as plain text; give a value without it (for a path, begin it with ./)"
                 )
             argv.append(filled)
             if len(argv) > MOST_WORDS:
@@ -136,6 +139,18 @@ def _fill_word(word: Word, arguments: Mapping[str, Any]) -> list[tuple[str, str 
     return [(text, leader)]
 
 
+def _find_mark(word: Word, filled: str, marks: Collection[str]) -> str | None:
+    """What a program gives a meaning: where a value begins, `|` also where it ends, several characters anywhere."""
+    start = word.start
+    begins = not start or start.endswith("=") or (start.startswith("-") and len(start) == 2)
+    value = filled[len(start) :].strip()
+    for mark in marks:
+        at_start = begins and value.startswith(mark)
+        if at_start or (mark == "|" and value.endswith(mark)) or (len(mark) > 1 and mark in filled):
+            return mark
+    return None
+
+
 def _check_command(command: Command, parameters: Parameters) -> None:
     program = command[0].literal
     if program and "=" in program and _ASSIGNMENT.match(program) and not command[0].quoted:
@@ -144,7 +159,7 @@ def _check_command(command: Command, parameters: Parameters) -> None:
         raise TemplateError(f"{program!r} is no program")
     if None not in [word.literal for word in command]:
         return
-    for word, reason in code_places(command):
+    for word, reason in Reading(command).places:
         for name in word.slots:
             _check_known(name, parameters)
             if name not in parameters.allow_script:
@@ -153,6 +168,8 @@ def _check_command(command: Command, parameters: Parameters) -> None:
                     f'as an argument or "stdin" instead, or accept the risk with "allowScript": ["{name}"]'
                 )
     for at, word in enumerate(command):
+        if word.literal is not None:
+            continue
         for name in word.slots:
             _check_known(name, parameters)
         alone = word.only_slot
@@ -166,33 +183,19 @@ def _check_command(command: Command, parameters: Parameters) -> None:
             )
 
 
-def _check_stdin(first: Command, stdin_slots: Collection[str], parameters: Parameters) -> None:
-    program = runs_stdin(first)
-    does = "makes arguments of" if program in MAKES_ARGUMENTS else "runs"
-    for name in stdin_slots:
-        _check_known(name, parameters, ("stdin",))
-        if program is not None and name not in parameters.allow_script:
+def _check_upstream(command: Command, upstream: Collection[str], parameters: Parameters, key: tuple[str, ...]) -> None:
+    """Refuse placeholders in what a program reads and would run, from the call's stdin (the key) or through a pipe."""
+    use = Reading(command).find_reader()
+    where = 'in "stdin" would run' if key else "stands where its value would run"
+    what = "it reads" if key else "comes through the pipe"
+    for name in upstream:
+        if key:
+            _check_known(name, parameters, key)
+        if use is not None and name not in parameters.allow_script:
             raise TemplateError(
-                f'{{{{{name}}}}} in "stdin" would run as code: {program} {does} what it reads; '
-                f'accept the risk with "allowScript": ["{name}"]',
-                key=("stdin",),
+                f'{{{{{name}}}}} {where} as code: {use} what {what}; accept the risk with "allowScript": ["{name}"]',
+                key=key,
             )
-
-
-def _check_pipeline(pipeline: Pipeline, stdin_slots: Collection[str], parameters: Parameters) -> None:
-    """Refuse placeholders upstream of an interpreter in a pipe: their values could run as code."""
-    upstream: list[str] = list(stdin_slots)
-    for before, command in itertools.pairwise(pipeline):
-        upstream += [name for word in before for name in word.slots]
-        program = runs_stdin(command)
-        if program is None or program in MAKES_ARGUMENTS:
-            continue
-        for name in upstream:
-            if name not in parameters.allow_script:
-                raise TemplateError(
-                    f"{{{{{name}}}}} stands where its value would run as code: {program} runs what comes through the "
-                    f'pipe; accept the risk with "allowScript": ["{name}"]'
-                )
 
 
 def _check_known(name: str, parameters: Parameters, key: tuple[str, ...] = ()) -> None:

@@ -8,6 +8,7 @@ only a shell could do (redirection, globs, variables, substitution) is refused h
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from typing import Literal, cast
 
@@ -15,7 +16,6 @@ import msgspec
 
 from toolstead.tools.handlers.template import Piece, Placeholder, TemplateError, cut_template, slot_name
 
-Operator = Literal["|", "||", "&&", ";"]
 _LONGEST_REMEMBERED = 80
 
 _REFUSED = {
@@ -54,7 +54,7 @@ _ITEM = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-_OPERATORS = frozenset({"|", "||", "&&", ";"})
+_OPERATORS = frozenset({"|", "||", "&&", ";", ";;", "|&"})
 _TOKEN = re.compile(
     r"""
       (?P<plain>[^\s'"\\|;&<>*?\[$`()\#{~]+)
@@ -67,6 +67,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_REFUSED_IN_DOUBLE = re.compile(r'"(?:[^"\\$`]|\\.)*+([$`])', re.DOTALL)
 _ESCAPED_IN_DOUBLE = re.compile(r'\\(?:\n|(["\\$`]))')
 
 
@@ -123,17 +124,20 @@ def parse(template: str) -> Script:
     after: Literal[";", "&&", "||"] = ";"
     pipeline: list[Command] = []
     command: list[Word] = []
-    for item in _split_words(template):
-        if isinstance(item, Word):
-            command.append(item)
+    for raw in _ITEM.findall(template, 0, len(template.rstrip(" \t\r")) + 1):  # one blank may be escaped
+        if raw not in _OPERATORS:
+            word = _remembered_word(raw) if len(raw) <= _LONGEST_REMEMBERED else _read_word(raw)
+            command += () if word is None else (word,)
             continue
+        if raw in _REFUSED:
+            raise TemplateError(_REFUSED[raw])
         if not command:
-            raise TemplateError(f"a command is missing before `{item}`")
+            raise TemplateError(f"a command is missing before `{raw}`")
         pipeline.append(tuple(command))
         command = []
-        if item != "|":
+        if raw != "|":
             steps.append(Step(after=after, pipeline=tuple(pipeline)))
-            pipeline, after = [], item
+            pipeline, after = [], cast('Literal[";", "&&", "||"]', raw)
     if command:
         pipeline.append(tuple(command))
         steps.append(Step(after=after, pipeline=tuple(pipeline)))
@@ -142,18 +146,6 @@ def parse(template: str) -> Script:
     if not steps:
         raise TemplateError('the command is empty; write a program and its arguments, such as "rg -n {{pattern}}"')
     return tuple(steps)
-
-
-def _split_words(text: str) -> list[Word | Operator]:
-    found: list[Word | Operator] = []
-    for raw in _ITEM.findall(text):
-        if raw in (";;", "|&"):
-            raise TemplateError(_REFUSED[raw])
-        if raw in _OPERATORS:
-            found.append(cast("Operator", raw))
-        elif (word := _remembered_word(raw) if len(raw) <= _LONGEST_REMEMBERED else _read_word(raw)) is not None:
-            found.append(word)
-    return found
 
 
 def _read_word(raw: str) -> Word | None:
@@ -195,12 +187,10 @@ def _in_double(inside: str) -> tuple[Piece, ...]:
 def _join_pieces(pieces: list[Piece]) -> tuple[Piece, ...]:
     """The pieces of a word with adjacent texts joined, and empty ones left out."""
     joined: list[Piece] = []
-    for piece in pieces:
-        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += piece
-        elif piece:
-            joined.append(piece)
-    return tuple(joined)
+    for is_slot, group in itertools.groupby(pieces, key=lambda piece: isinstance(piece, Placeholder)):
+        found = [*group]
+        joined += found if is_slot else ["".join(cast("list[str]", found))]
+    return tuple([piece for piece in joined if piece])
 
 
 def _read_other(text: str, at: int, *, begun: bool) -> str:
@@ -208,6 +198,6 @@ def _read_other(text: str, at: int, *, begun: bool) -> str:
     character = text[at]
     if (character == "{" and not text.startswith("{{", at)) or (character == "~" and begun):
         return character
-    in_quotes = re.match(r'"(?:[^"\\$`]|\\.)*([$`])', text[at:], re.DOTALL)
+    in_quotes = _REFUSED_IN_DOUBLE.match(text, at)
     refused = in_quotes.group(1) if in_quotes else character
     raise TemplateError(_REFUSED.get(refused, f"{refused!r} is not supported: quote it"))

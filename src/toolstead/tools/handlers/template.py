@@ -17,7 +17,7 @@ from toolstead.errors import ToolError, suggest
 from toolstead.schema.visible import HALF_CHARACTER
 
 LONGEST_VALUE = 10_000
-PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+PLACEHOLDER = re.compile(r"\{\{([^{}]*+)\}\}")
 
 
 class Placeholder(msgspec.Struct, frozen=True):
@@ -60,21 +60,16 @@ def cut_template(text: str) -> tuple[Piece, ...]:
     Raises:
         TemplateError: A placeholder is not closed, or has no name.
     """
-    if "{{" not in text:
-        return (text,) if text else ()
     pieces: list[Piece] = []
     at = 0
-    for found in PLACEHOLDER.finditer(text):
-        if found.start() > at:
-            pieces.append(text[at : found.start()])
-        pieces.append(Placeholder(slot_name(found.group(1))))
-        at = found.end()
-    if at < len(text):
-        rest = text[at:]
-        if "{{" in rest:
+    while (start := text.find("{{", at)) >= 0:
+        end = text.find("}}", start + 2)
+        if end < 0:
             raise TemplateError("`{{` is never closed; a placeholder looks like {{name}}")
-        pieces.append(rest)
-    return tuple(pieces)
+        pieces += (text[at:start],) if start > at else ()
+        pieces.append(Placeholder(slot_name(text[start + 2 : end])))
+        at = end + 2
+    return (*pieces, text[at:]) if at < len(text) else tuple(pieces)
 
 
 def slot_name(inside: str) -> str:

@@ -1,4 +1,4 @@
-"""Ways around the list of interpreters that were found by looking for them; each one is refused.
+"""Ways around the table of rules that were found by looking for them; each one is refused.
 
 What is here was let through once, or would be by a list that knows only names and one option each:
 paths, versions, wrappers in wrappers, clusters and shortened options, options in between,
@@ -286,6 +286,80 @@ perl --{{x}}
 erl -eval={{x}}
 sudo A=1 {{x}}
 doas A=1 B=2 {{x}}
+poetry run pytest {{x}}
+pytest -p {{x}}
+python3 -m pytest {{x}}
+python3 -mpytest {{x}}
+python3 -Im pytest {{x}}
+vim {{x}}
+vim.tiny -n {{x}}
+ed -s {{x}}
+git {{x}}
+git {{x}} {{x}}
+git config {{x}} v
+git -C repo config alias.x {{x}}
+git bisect {{x}}
+git submodule {{x}}
+git --no-pager -C a {{x}}
+git --work-tree a {{x}} b
+setarch -3 {{x}}
+setarch -R {{x}}
+npm {{x}}
+npm --silent {{x}}
+npm install {{x}}
+pip install {{x}}
+pip3.11 install -r {{x}}
+python3 -m pip install {{x}}
+ssh-agent {{x}}
+choom -n 0 {{x}}
+run-parts {{x}}
+/lib64/ld-linux-x86-64.so.2 {{x}}
+ip netns exec n {{x}}
+ip -n a netns exec n {{x}}
+ip vrf exec n {{x}}
+gcc -wrapper {{x}} a.c
+gcc -wrap{{x}} a.c
+x86_64-linux-gnu-gcc a.c -o b && gcc-12 -wrapper {{x}} a.c
+apt-get -o {{x}} update
+cmake {{x}}
+tar -x{{x}} a
+tar x{{x}} a
+tar {{x}} a
+tar --check{{x}} -cf a b
+tar -{{x}} a
+tar --{{x}} a
+sort --co{{x}} a
+curl -s{{x}} url
+wget -q{{x}} url
+env -S{{x}}
+env --split={{x}}
+env -iS 'sh -c' {{x}}
+perl -e 'print' -n a {{x}}
+perl -lne print {{x}}
+perl5.36-static -e {{x}}
+python3.12-dbg -c {{x}}
+PYTHON3 -c {{x}}
+nvim -c {{x}}
+nohup nice -n 5 env A=1 sudo -u me timeout 5 vim {{x}}
+sudo -u git {{x}}
+sudo -u ls {{x}}
+docker run --network host image {{x}}
+docker run {{x}} ls
+docker --host a exec box {{x}}
+docker compose -f {{x}} up
+docker exec cat {{x}}
+chroot {{x}} ls
+kubectl --kubeconfig={{x}} get pods
+kubectl --kubeconfig {{x}} get pods
+mise exec node@20 -- sh -c {{x}}
+busybox ash {{x}}
+toybox sh -c {{x}}
+uvx --from {{x}} a
+go run -exec {{x}} main.go
+java -cp {{x}} Main
+lualatex --shell-escape {{x}}
+pandoc -t {{x}} a.md
+xargs -a {{x}} rm
 """.strip().splitlines()
 
 THROUGH_A_PIPE = """
@@ -324,6 +398,18 @@ echo {{x}} | parallel
 echo {{x}} | awk --file=/dev/stdin file
 echo {{x}} | python3 /dev/fd/0
 echo {{x}} | sh /proc/self/fd/0 a
+echo {{x}} | xargs
+echo {{x}} | xargs find
+echo {{x}} | xargs grep foo
+echo {{x}} | xargs -I{} cp {} out
+echo {{x}} | xargs sed -n 1p
+echo {{x}} | xargs tar -cf /dev/null
+cat {{x}} | xargs sort
+echo {{x}} | nice -n 5 xargs -0 wc -l
+echo {{x}} | parallel grep foo
+echo {{x}} | sftp host
+echo {{x}} | tar -T - -cf a
+echo {{x}} | curl -K -
 """.strip().splitlines()
 
 ARGUMENTS = r"""
@@ -361,7 +447,6 @@ kubectl exec {{x}} -- ls
 kubectl get pods -l app={{x}}
 npm run build {{x}}
 npm run test -- {{x}}
-poetry run pytest {{x}}
 uv run script.py {{x}}
 find {{x}} -type f -exec wc -l '{}' ';'
 fd {{x}} src
@@ -373,14 +458,10 @@ ssh -p {{x}} host uptime
 ssh {{x}} uptime
 watch -n {{x}} ls
 less {{x}}
-vim {{x}}
 sort -k {{x}} file
 rg {{x}} src
 curl -s {{x}}
 wget -q {{x}}
-echo {{x}} | xargs grep foo
-echo {{x}} | xargs -I{} cp {} out
-echo {{x}} | xargs sed -n 1p
 echo {{x}} | python3 -c 'print(1)'
 echo {{x}} | python3 script.py
 echo {{x}} | ssh host cat

@@ -1,6 +1,6 @@
-"""Every program and every option in the list of interpreters has a template here that needs it.
+"""Most programs and options in the table of rules have a template here that needs them.
 
-The list is written down a second time on purpose: what is taken out of it there lets a template
+The table is written down a second time on purpose: what is taken out of it there lets a template
 through here, or refuses one that is fine.
 """
 
@@ -134,6 +134,10 @@ npm : create dlx run-script x : PROGRAM OPTION {{x}}
 mise : exec : PROGRAM OPTION {{x}}
 deno : bench create exec task test x : PROGRAM OPTION {{x}}
 go : exec script : PROGRAM OPTION {{x}}
+npm : --prefix : PROGRAM exec OPTION {{x}} a
+uv : --from --package --python --spec --with -e -p : PROGRAM exec OPTION {{x}} a
+deno : --env-file -c : PROGRAM exec OPTION {{x}} a
+go : --project -exec : PROGRAM exec OPTION {{x}} a
 """
 
 _ARGUMENTS = r"""
@@ -148,14 +152,13 @@ make : -W -j -l -o : PROGRAM OPTION {{x}}
 docker : --detach --init --interactive --no-deps --no-healthcheck --privileged --publish-all --quiet --read-only --rm
   --tty -P -T -d -q : PROGRAM exec OPTION a ls {{x}}
 kubectl : --command --quiet --rm --stdin --tty -i -q -t : PROGRAM exec OPTION a ls {{x}}
-npm : --prefix --workspace -w : PROGRAM exec OPTION {{x}} a
+npm : --workspace -w : PROGRAM exec OPTION {{x}} a
 npm : --silent --yes -s -y : PROGRAM exec OPTION ls {{x}}
-uv : --from --name --package --python --spec --with -e -n -p : PROGRAM exec OPTION {{x}} a
+uv : --name -n : PROGRAM exec OPTION {{x}} a
 uv : --quiet --verbose -q -v : PROGRAM exec OPTION ls {{x}}
-deno : --env-file -c : PROGRAM exec OPTION {{x}} a
 deno : --allow-all --allow-env --allow-ffi --allow-read --allow-run --allow-sys --allow-write --no-check --quiet
   --unstable -A -q : PROGRAM exec OPTION ls {{x}}
-go : --project -exec -p -tags : PROGRAM exec OPTION {{x}} a
+go : -p -tags : PROGRAM exec OPTION {{x}} a
 """
 
 
