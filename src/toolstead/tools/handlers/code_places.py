@@ -63,12 +63,14 @@ class Reading:
                 own.start = min(own.start, at)
                 if rule.decides:
                     self._read_own(rule, key, own, at)
-        for key, own in self._own.items():
-            self._refuse_own(RULES[key], key, own)
+        read, self.places = self.places, []  # what an option runs comes first: it is the better reason
         listed = [(at, name) for at, name in enumerate(names) if name]  # also what an unlisted wrapper may start
         first = {(name, (at, name) in self._started): at for at, name in reversed(listed)}
         for (name, is_started), at in first.items():
             self._refuse_code_values(RULES[name], name, command[at + 1 :], is_started=is_started)
+        self.places += read
+        for key, own in self._own.items():
+            self._refuse_own(RULES[key], key, own)
 
     def find_marks(self) -> set[str]:
         """What no value may begin with."""

@@ -183,6 +183,7 @@ options sftp psftp scp sshfs ; code -o -F -S -D -b -J ; values -P -i -l -c ; mar
 options ftp lftp ncftp smbclient telnet ; code -c -e -f ; also stdin
 options at batch script ; code -f -c --command ; values -t ; also stdin
 options rsync ; code -e --rsh --rsync-path -M --remote-option ; marks @-
+options cargo/run,test,bench ; also relays
 options find gfind ; code -exec -execdir -ok -okdir ; also until relays
 options fd fdfind ; code -x -X --exec --exec-batch ; also until
 options tar bsdtar gtar ; code -I -F -T --to-command --checkpoint-action --use-compress-program --rsh-command

@@ -269,8 +269,9 @@ def test_a_list_is_fine_where_no_word_after_it_decides() -> None:
 
 
 def test_a_separator_that_is_handed_on_ends_no_options() -> None:
-    with pytest.raises(ToolError, match="would read as an option"):
-        fill("npm run test -- {{x}}", "-la")
+    for template in ("npm run test -- {{x}}", "cargo run -- {{x}}"):
+        with pytest.raises(ToolError, match="would read as an option"):
+            fill(template, "-la")
 
 
 REPEATED = (
