@@ -265,10 +265,11 @@ def _lower_sentence(sentence: str) -> str:
 def _path_in(schema: Any, path: Place) -> Place:
     """A path as it is in the schema: the compiler gives a name of digits as a number."""
     found: list[str | int] = []
+    node = schema
     for given in path:
-        step = str(given) if isinstance(schema, dict) else given
+        step = str(given) if isinstance(node, dict) else given
         try:
-            schema = schema[step]
+            node = cast("Any", node)[step]
         except (LookupError, TypeError):  # such as 7 for a name 007
             break
         found.append(step)
