@@ -22,7 +22,6 @@ PLANTED = {
     "planted.py:1": (r"(?:[-\d.]+|-static|-dbg)+$", "search", "exponential"),
     "planted.py:2": (r"\s+$", "search", "2nd degree polynomial"),
     "planted.py:3": (r"^\*{0,2}(\w+)(?:\s*\(.*?\))?\s*:\s*(.*)$", "match", "2nd degree polynomial"),
-    "planted.py:4": (r"([a-z]+)*+\d", "finditer", "2nd degree polynomial (fuzz)"),
 }
 _JUDGE = """
 const {checkSync} = require("recheck");

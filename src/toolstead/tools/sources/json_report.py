@@ -135,7 +135,8 @@ class FileReport:
         elif outside := _OUTSIDE.match(error.reason):
             reference, reason = outside[1], error.reason
         else:
-            self.add((*at, *error.path), _for_authors(error, schema))
+            path = _path_in(schema, error.path)
+            self.add((*at, *path), _for_authors(path, error.reason, schema))
             return
         self.add((*at, *_place_of_reference(schema, reference)), reason)
 
@@ -261,23 +262,37 @@ def _lower_sentence(sentence: str) -> str:
     return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
-def _for_authors(error: SchemaError, schema: Any) -> str:
+def _path_in(schema: Any, path: Place) -> Place:
+    """A path as it is in the schema: the compiler gives a name of digits as a number."""
+    found: list[str | int] = []
+    node = schema
+    for given in path:
+        step = str(given) if isinstance(node, dict) else given
+        try:
+            node = cast("Any", node)[step]
+        except (LookupError, TypeError):  # such as 7 for a name 007
+            break
+        found.append(step)
+    return tuple(found)
+
+
+def _for_authors(path: Place, reason: str, schema: Any) -> str:
     """A schema's fault in the words of its author, for the most frequent mistakes."""
     value = schema
-    for step in error.path:
+    for step in path:
         value = value[step]
-    match error.path[-1:], value:
+    match path[-1:], value:
         case ("required",), bool():
-            owner = error.path[-2] if len(error.path) > 1 else "name"
+            owner = path[-2] if len(path) > 1 else "name"
             return f'a list of names is needed, beside "properties": "required": ["{owner}"]'
         case ("required",), str():
             return f'a list of names is needed: ["{value}"]'
-        case _, str() if error.path[-2:-1] == ("properties",):
+        case _, str() if path[-2:-1] == ("properties",):
             return f'a schema such as {{"type": "string"}} is needed, not {preview_value(value)}'
         case ("pattern",), str():
             return f"{preview_value(value)} is no regular expression"
         case _:
-            return error.reason
+            return reason
 
 
 def _place_of_reference(schema: Any, reference: str) -> Place:

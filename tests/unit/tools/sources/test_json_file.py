@@ -354,6 +354,14 @@ def test_many_bad_examples_and_defaults_are_reported_within_a_bound(caplog: pyte
     assert caplog.messages[-1] == "/tools/x.json: tool 'good': 150 more defaults do not fit"
 
 
+@pytest.mark.parametrize("name", ["7", "007"])
+def test_a_fault_below_a_name_of_digits_is_explained(name: str) -> None:
+    [problem] = read(
+        content({**GOOD, "inputSchema": {"type": "object", "properties": {name: {"type": "strin"}}}})
+    ).problems
+    assert '"strin" is no JSON type' in problem.message
+
+
 def test_a_message_that_names_thousands_of_things_is_shortened() -> None:
     schema = {"type": "object", "properties": {f"p{number}": {} for number in range(10_000)}}
     [problem] = read(content({**GOOD, "inputSchema": schema})).problems
