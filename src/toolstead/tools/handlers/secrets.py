@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from toolstead.errors import ToolError
 
 REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_BACKSLASHES = re.compile(r"(\\++)")
 SHORTEST_MASKED = 8
 MASK = "********"
 _LONGEST_SPELLING = 12  # two times \\uXXXX
@@ -147,8 +148,22 @@ def _replace_spans(text: str, found: list[tuple[int, int]], end: int) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _spelling_pattern(value: str) -> re.Pattern[str]:
-    """The value as it may stand in JSON or in an address: any character escaped, or none."""
-    return re.compile("".join(_spell_character(character) for character in value))
+    """The value as it may stand in JSON or in an address: any character escaped, or none.
+
+    Backslashes side by side are all escaped or none of them: were each free, trying all ways would take a time that
+    doubles with each of them.
+    """
+    parts = _BACKSLASHES.split(value)  # every other part is a run of them
+    return re.compile("".join(_spell_run(part) if part[:1] == "\\" else _spell_text(part) for part in parts))
+
+
+def _spell_run(run: str) -> str:
+    count = len(run)
+    return rf"(?:\\{{{count}}}(?!\\)|\\{{{2 * count}}}|(?i:\\u005c|%5c){{{count}}})"
+
+
+def _spell_text(text: str) -> str:
+    return "".join(map(_spell_character, text))
 
 
 def _spell_character(character: str) -> str:
