@@ -297,7 +297,7 @@ async def test_a_database_that_does_not_answer_is_a_503() -> None:
         for method, path in (("GET", "/api/approvals"), ("POST", "/api/approvals/x")):
             body = {"decision": "deny"} if method == "POST" else None
             reply = await live.ask(method, path, body, {"Authorization": "Bearer private"})
-            assert (reply.status, reply.problem["detail"]) == (503, "Toolstead.db cannot be opened.")
+            assert (reply.status, reply.problem["detail"]) == (503, "toolstead.db cannot be opened.")
             assert "retry-after" in reply.headers
 
 

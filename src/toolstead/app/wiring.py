@@ -43,7 +43,7 @@ from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.generation import Visibility
 from toolstead.tools.registry import Registry, Swap
 from toolstead.tools.sources import FixedSource
-from toolstead.tools.validation import fill_defaults
+from toolstead.tools.validation import BoundedValidator, fill_defaults
 
 if TYPE_CHECKING:
     from toolstead.invoker.runtime import Runtime
@@ -136,6 +136,7 @@ class Wiring:
             gates=gates,
             keep=self.kept,
             approve=self.approvals.ask_person,
+            validator=BoundedValidator(keeps_processes=True),
         )
         self.conversations = OrchestratorOpener(self._begin_orchestrator, self._load_keys)
 

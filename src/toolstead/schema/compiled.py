@@ -53,8 +53,8 @@ class CompiledSchema:
         warnings: What its author should know, such as a default that does not fit.
         inline_size: How many bytes a value may have to be validated on the event loop; None for any size, because
             the time grows with the size alone. What is larger is validated in a process of its own.
-        has_references: Whether it refers to other schemas, perhaps to itself: then explaining what is wrong may take
-            time that doubles with every level of the value.
+        expands_far: Whether it may refer to itself: then explaining what is wrong may take a time that doubles with
+            every level of the value.
         documents: Other documents that its references name.
     """
 
@@ -64,8 +64,8 @@ class CompiledSchema:
         "defaults",
         "document",
         "documents",
+        "expands_far",
         "flat_defaults",
-        "has_references",
         "inline_size",
         "is_valid",
         "source",
@@ -92,7 +92,7 @@ class CompiledSchema:
         # Not properties, and no `__getattr__`: either would double the cost of every look at a schema.
         self.is_valid: Callable[[Any], bool] = self._compile_and_check
         self.inline_size: int | None = 0
-        self.has_references = True
+        self.expands_far = True
         if validator is not None:
             self._take_validator(validator)
 
@@ -118,7 +118,7 @@ class CompiledSchema:
         self._validator, is_linear = validator
         self.is_valid = self._validator.is_valid
         text = msgspec.json.encode(self.source)
-        self.has_references = b'Ref"' in text or b'"$ref"' in text
+        self.expands_far = b'Ref"' in text or (b'"$ref"' in text and _expands_far(self.source))
         if not is_linear:
             self.inline_size = _TINY
         else:
@@ -304,6 +304,12 @@ def _validator_for(document: Any, registry: jsonschema_rs.Registry | None = None
     except jsonschema_rs.ValidationError:  # a pattern with look-around or back-references, or no schema at all
         limit = jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_BACKTRACKING)
         return compile_with(pattern_options=limit), False
+
+
+def _expands_far(document: Any) -> bool:
+    from toolstead.schema.references import may_expand_far  # few schemas have references
+
+    return isinstance(document, dict) and may_expand_far(cast("dict[str, Any]", document))
 
 
 def _error_reason(error: jsonschema_rs.ValidationError) -> str:

@@ -5,6 +5,7 @@ Only references inside a document are followed; nothing is fetched.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain, count
 from typing import Any, cast
@@ -25,6 +26,7 @@ _SIBLINGS_COUNT = 2019
 """The first draft in which keywords beside `$ref` count."""
 _BESIDE_A_REFERENCE = frozenset({"$ref", "$schema", "$id", "$comment", "title", "description", "default", *DEFINITIONS})
 """What counts beside `$ref` even in older drafts."""
+_MOST_REFERENCES, _MOST_EXPANDED = 200, 1_000
 _OF_THE_ROOT = frozenset({"$schema", "$id", "id", "$vocabulary", *DEFINITIONS})
 """What a copy of the root, as a definition inside it, leaves out."""
 
@@ -97,6 +99,26 @@ def walk_schemas(node: Mapping[str, Any], place: str = "") -> list[tuple[str, Ma
 
     map_children(node, walk_inner)
     return found
+
+
+def may_expand_far(root: Mapping[str, Any]) -> bool:
+    """Whether references lead back to where they stand, or out of the document, or stand for very many schemas."""
+    document = Document(root)
+    references = [
+        (place, document.resolve_reference(node["$ref"])) for place, node in walk_schemas(root) if "$ref" in node
+    ]
+    if len(references) > _MOST_REFERENCES:
+        return True
+    sizes: dict[str, float] = {}
+
+    def measure(place: str) -> float:
+        if place not in sizes:
+            sizes[place] = math.inf  # until it is known: whoever asks meanwhile is inside it
+            within = [target for at, target in references if at == place or at.startswith(f"{place}/")]
+            sizes[place] = 1 + sum(math.inf if target is None else measure(target) for target in within)
+        return sizes[place]
+
+    return measure("") > _MOST_EXPANDED
 
 
 def map_children(node: Mapping[str, Any], change: Callable[[Any, str], Any]) -> Mapping[str, Any]:

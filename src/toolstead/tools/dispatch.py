@@ -64,7 +64,7 @@ class Dispatcher:
     """Calls tools. One for each stead; safe for any number of calls at once.
 
     Attributes:
-        validator: Validates what takes longer; to be closed in the end.
+        validator: Validates what takes longer; one that keeps processes is closed by its owner.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class Dispatcher:
         gates: Sequence[Gate] = (),
         keep: Keep | None = None,
         approve: Approve | None = None,
+        validator: BoundedValidator | None = None,
     ) -> None:
         self._registry = registry
         self._events = events
@@ -85,7 +86,7 @@ class Dispatcher:
         self.set_limits(timeout=timeout, max_output=max_output)
         self._own_gates = tuple(gates)
         self._approve = approve
-        self.validator = BoundedValidator()
+        self.validator = validator or BoundedValidator()
         self.set_hooks()
         self._keep = keep
         self._prefix = secrets.token_hex(4)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import struct
 import sys
 from collections.abc import Callable
@@ -74,10 +73,10 @@ def find_device(folder: Path) -> int | None:
         return None
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        found = re.search(rb"^mnt_id:\s*(\d+)$", Path(f"/proc/self/fdinfo/{descriptor}").read_bytes(), re.MULTILINE)
+        facts = dict(line.split(b":", 1) for line in Path(f"/proc/self/fdinfo/{descriptor}").read_bytes().splitlines())
         mounts = (line.partition(b" - ") for line in Path("/proc/self/mountinfo").read_bytes().splitlines())
         kinds = {before.split(b" ")[0]: after.split(b" ")[0].decode() for before, _, after in mounts}
-        kind = kinds.get(found[1]) if found else None
+        kind = kinds.get(facts.get(b"mnt_id", b"").strip())
         return os.fstat(descriptor).st_dev if kind in _READ_AT_ONCE else None
     finally:
         os.close(descriptor)

@@ -65,7 +65,7 @@ async def dispatcher() -> AsyncIterator[Dispatcher]:
         tool("tree", node, around=ITSELF),
         tool("answers", {}, output_schema={"type": "object", "properties": {"x": LOOK_AROUND}}),
     )
-    made = Dispatcher(registry, events=EventLog(), cwd=Path("/"))
+    made = Dispatcher(registry, events=EventLog(), cwd=Path("/"), validator=BoundedValidator(keeps_processes=True))
     yield made
     await made.validator.aclose()
 
@@ -161,12 +161,12 @@ async def test_both_ways_give_the_same_answers() -> None:
             return chance.choice(leaves)
         return [value(levels - 1) for _ in range(3)] if kind == 1 else {"x": value(levels - 1)}
 
-    inline, apart = BoundedValidator(), BoundedValidator()
+    inline, apart = BoundedValidator(), BoundedValidator(keeps_processes=True)
     compared = 0
     try:
         for schema in schemas:
             here, there = compile_schema(schema, tool="t"), compile_schema(schema, tool="t")
-            here.inline_size, here.has_references = 1 << 30, False
+            here.inline_size, here.expands_far = 1 << 30, False
             there.inline_size = 0
             for _ in range(40):
                 given = {"x": value(3)}

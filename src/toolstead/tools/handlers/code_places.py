@@ -21,7 +21,9 @@ _OptionKind = Literal["flag", "never", "code", "beside", "values", "unknown"]
 _STDIN_NAMES = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _STEM = re.compile(r"[^\d.]*")
-_VERSION = re.compile(r"-?\.?\d[\d._]*[a-z]?(?:[-.].*)?|\.(?:so.*|exe|basic|tiny|nox|gtk3?|athena|openbsd)")
+_VERSION = re.compile(
+    r"-?\.?\d[\d_]*+(?:\.\d[\d_]*+)*+[a-z]?(?:[-.].*)?|\.(?:so.*|exe|basic|tiny|nox|gtk3?|athena|openbsd)"
+)
 
 
 class _Own(msgspec.Struct):

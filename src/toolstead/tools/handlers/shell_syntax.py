@@ -40,7 +40,7 @@ _REFUSED = {
     "|&": "`|&` is not supported: stderr always goes to the log",
 }
 _ITEM = re.compile(
-    r"""[ \t\r]*+ (
+    r"""
       [^\s'"\\|;&{]++ (?![^ \t\r|;])  # a whole word of nothing else: most are
     | (?:
           [^\s'"\\|;&{]++
@@ -51,7 +51,7 @@ _ITEM = re.compile(
         | (?!&&)[^ \t\r|;]
       )++
     | \|\||&&|;;|\|&|[|;]
-    )""",
+    """,
     re.VERBOSE | re.DOTALL,
 )
 _OPERATORS = frozenset({"|", "||", "&&", ";", ";;", "|&"})
@@ -124,7 +124,7 @@ def parse(template: str) -> Script:
     after: Literal[";", "&&", "||"] = ";"
     pipeline: list[Command] = []
     command: list[Word] = []
-    for raw in _ITEM.findall(template, 0, len(template.rstrip(" \t\r")) + 1):  # one blank may be escaped
+    for raw in _ITEM.findall(template):
         if raw not in _OPERATORS:
             word = _remembered_word(raw) if len(raw) <= _LONGEST_REMEMBERED else _read_word(raw)
             command += () if word is None else (word,)
