@@ -148,7 +148,8 @@ class ShellHandler(msgspec.Struct, frozen=True):
         stdin = (
             None if self.stdin is None else fill_template(self.stdin, input, LONGEST_STDIN).encode("utf-8", "replace")
         )
-        for name in suspicious_parameters(input):
+        used = {name: input[name] for name in self.template.slots if name in input}  # in commands, so they are short
+        for name in suspicious_parameters(used):
             ctx.logger.info("%r holds characters a shell would act on; no shell is started", name)
         config, surroundings = self.config, self.surroundings
         secrets = [name for value in config.env.values() for name in REFERENCE.findall(value)]

@@ -53,6 +53,12 @@ class Template(msgspec.Struct, frozen=True):
         """The commands, and how they follow each other; those of the approved copy, where there is one."""
         return self.pinned or parse(self.text)
 
+    @property
+    def slots(self) -> dict[str, None]:
+        """The names of all placeholders, in order."""
+        commands = (command for step in self.script for command in step.pipeline)
+        return dict.fromkeys(name for command in commands for word in command for name in word.slots)
+
 
 def load_template(text: str, parameters: Parameters, *, stdin_slots: Collection[str] = ()) -> Template:
     """Parse a template and check where its placeholders stand.
@@ -108,7 +114,7 @@ def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Param
                 )
             argv.append(filled)
             if len(argv) > MOST_WORDS:
-                raise ToolError(f"more than {MOST_WORDS:,} arguments; give fewer values")
+                raise _too_many_words()
     return argv
 
 
@@ -128,6 +134,8 @@ def _fill_word(word: Word, arguments: Mapping[str, Any]) -> list[tuple[str, str 
     if alone is not None and alone in arguments:
         value = arguments[alone]
         values = cast("list[Any]", value) if isinstance(value, list) else [value]
+        if len(values) > MOST_WORDS:
+            raise _too_many_words()
         return [(checked_text(alone, item), alone) for item in values]
     if alone is not None and not word.quoted:
         return []
@@ -137,6 +145,10 @@ def _fill_word(word: Word, arguments: Mapping[str, Any]) -> list[tuple[str, str 
             leader = piece.name
         text += fill_piece(piece, arguments)
     return [(text, leader)]
+
+
+def _too_many_words() -> ToolError:
+    return ToolError(f"more than {MOST_WORDS:,} arguments; give fewer values")
 
 
 def _find_mark(word: Word, filled: str, marks: Collection[str]) -> str | None:
