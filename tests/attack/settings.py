@@ -19,7 +19,7 @@ from tests.attack.mutations import NUMBERS, ODD_TEXTS, Mutator
 from tests.machine import ROOT
 from tests.programs.running import TOOLSTEAD
 from toolstead.app.layers import load_settings
-from toolstead.app.trust.review import what_would_run
+from toolstead.app.trust.review import LONGEST_REVIEW, what_would_run
 from toolstead.app.trust.snapshot import PinnedFile, Snapshot
 from toolstead.errors import SettingsError
 
@@ -129,7 +129,8 @@ def _review(attack: Attack, data: bytes) -> None:
     except Exception as error:  # noqa: BLE001 - as above
         attack.fail(what, f"{type(error).__name__}: {str(error)[:150]} in {_place(error)}", data)
     else:
-        attack.check(what, len(shown) < 1_000, f"{len(shown)} lines", data)
+        size = sum(map(len, shown))
+        attack.check(what, size < 2 * LONGEST_REVIEW, f"{size:,} characters", data)
 
 
 def _place(error: BaseException) -> str:
