@@ -1,7 +1,6 @@
-"""Where a command would run a value as code: applies the rules of `code_rules`.
+"""Where a command would run a value as code, by the rules of `code_rules`.
 
-A placeholder in such a place is refused when the file is loaded, unless the tool's author names the
-parameter in `allowScript`. Where a command can be read in two ways, both count.
+A placeholder there is refused when the file is loaded, unless the tool's author names it in `allowScript`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from toolstead.tools.handlers.shell_syntax import Command, Word
 _OptionKind = Literal["flag", "never", "code", "beside", "values", "unknown"]
 _STDIN_NAMES = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_STEM = re.compile(r"[^\d.]*")
+_NUMBER = re.compile(r"[\d.]")
 _VERSION = re.compile(
     r"-?\.?\d[\d_]*+(?:\.\d[\d_]*+)*+[a-z]?(?:[-.].*)?|\.(?:so.*|exe|basic|tiny|nox|gtk3?|athena|openbsd)"
 )
@@ -124,9 +123,8 @@ class Reading:
             elif not is_ended and word.start[:1] in rule.signs and (word.literal != "-" or "-" in rule.flags):
                 kind, joined = _read_option(rule, word.literal or word.start)
                 own.is_barred = own.is_barred or kind == "never"
-                own.is_open = own.is_open or (
-                    "+" in rule.signs and "s" in word.start and word.start[1] != "-"
-                )  # `sh -s`
+                reads_stdin = "+" in rule.signs and "s" in word.start and word.start[1] != "-"  # `sh -s`
+                own.is_open = own.is_open or reads_stdin
                 if word.literal is None:
                     refused += () if is_given or _is_data(rule, "", word.start) else (word,)
                 elif kind != "flag":
@@ -159,17 +157,18 @@ class Reading:
 
     def _refuse_own(self, rule: Rule, key: str, own: _Own) -> None:
         command = self._command
+        reason = f"it would choose the subcommand of {key}" if rule.kind == "command" else f"{key} would run it"
         if own.deciders:
             self.decided = max(self.decided, max(own.deciders) + (rule.kind == "first"))
         if rule.kind in ("script", "command"):
-            self._refuse([command[at] for at in own.deciders], f"{key} would run it")
+            self._refuse([command[at] for at in own.deciders], reason)
         elif rule.kind == "first" and own.deciders:
-            self._refuse(command[min(own.deciders) + 1 :], f"{key} would run it")
+            self._refuse(command[min(own.deciders) + 1 :], reason)
         elif rule.kind == "none":
             self.decided = len(command)
             pairs = itertools.pairwise(command[own.start :])
             code = [word for before, word in pairs if not _is_data(rule, before.literal or "", word.start)]
-            self._refuse(code, f"{key} would run it")
+            self._refuse(code, reason)
         elif rule.kind == "options" and rule.never:
             texts = [word.literal for word in command[own.start + 1 :] if word.literal]
             own.is_barred = any(_read_option(rule, text)[0] == "never" for text in texts)
@@ -267,6 +266,5 @@ def _find_family(literal: str) -> str:
     name = literal.rpartition("/")[2].lower()
     if name in RULES:
         return name
-    stem = _STEM.match(name)
-    family = stem[0].rstrip("-") if stem is not None else ""
+    family = _NUMBER.split(name, maxsplit=1)[0].rstrip("-")
     return family if family in RULES and _VERSION.fullmatch(name, len(family)) else ""
