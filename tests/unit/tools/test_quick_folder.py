@@ -253,8 +253,10 @@ def test_what_is_swapped_in_while_it_is_read_is_never_shown(kind: str, base: Pat
 
     folder, seen = quick(base), set[bytes | str | None]()
     with again_and_again(swap):
-        for _ in range(3_000):
+        for tried in range(300_000):  # a busy machine may let the other thread swap for long
             seen.add(outcome(lambda: folder.read_at_once("place/secret", MOST)))
+            if tried >= 3_000 and b"harmless" in seen:
+                break
     assert b"harmless" in seen
     assert SECRET not in seen
     assert len(seen) > 1, "the swaps never hit"
