@@ -43,7 +43,7 @@ from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.generation import Visibility
 from toolstead.tools.registry import Registry, Swap
 from toolstead.tools.sources import FixedSource
-from toolstead.tools.validation import BoundedValidator, fill_defaults
+from toolstead.tools.validation import IDLE, BoundedValidator, fill_defaults
 
 if TYPE_CHECKING:
     from toolstead.invoker.runtime import Runtime
@@ -136,7 +136,7 @@ class Wiring:
             gates=gates,
             keep=self.kept,
             approve=self.approvals.ask_person,
-            validator=BoundedValidator(keeps_processes=True),
+            validator=BoundedValidator(keep_idle=IDLE),
         )
         self.conversations = OrchestratorOpener(self._begin_orchestrator, self._load_keys)
 

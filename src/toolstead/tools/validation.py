@@ -45,7 +45,8 @@ EXPLAINED_INLINE = 2_048
 MOST_PROCESSES = 2
 SECONDS_TO_WAIT = 15.0
 """Seconds that a value waits for its answer, those before it included."""
-_IDLE = 60.0
+IDLE = 60.0
+"""Seconds that a server keeps an idle process."""
 _LONGEST_ANSWER = 65_536
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from toolstead.schema.checking import main; main()"
 
@@ -72,13 +73,14 @@ def fill_defaults(schema: CompiledSchema, given: Mapping[str, Any] | None) -> di
 class BoundedValidator:
     """Validates values, and owns the processes that do so for some of them."""
 
-    def __init__(self, *, keeps_processes: bool = False) -> None:
+    def __init__(self, *, keep_idle: float = 0.0) -> None:
         """Start nothing yet.
 
         Args:
-            keeps_processes: Keep them for the next value, which takes a tenth of a second less; then `aclose` is due.
+            keep_idle: Seconds that an idle process is kept for the next value, which then takes a tenth of a second
+                less; then `aclose` must be called in the end.
         """
-        self._keeps_processes = keeps_processes
+        self._keep_idle = keep_idle
         self._room = asyncio.Semaphore(MOST_PROCESSES)
         self._idle: list[PipedProcess] = []
         self._ending: asyncio.TimerHandle | None = None
@@ -133,7 +135,7 @@ class BoundedValidator:
         except BaseException:  # its answer would be taken for that of the next value
             await process.kill()
             raise
-        if lines and self._keeps_processes:
+        if lines and self._keep_idle:
             self._keep_process(process)
         else:
             await process.kill()
@@ -152,11 +154,11 @@ class BoundedValidator:
         self._idle.append(process)
         if self._ending is not None:
             self._ending.cancel()
-        self._ending = asyncio.get_running_loop().call_later(_IDLE, self._end_idle)
+        self._ending = asyncio.get_running_loop().call_later(self._keep_idle, self._end_idle)
 
     def _end_idle(self) -> None:
         while self._idle:
-            self._idle.pop().close()
+            self._idle.pop().stdin.end_input()  # it exits by itself, and closes then
 
 
 def _start_process() -> PipedProcess:

@@ -65,7 +65,7 @@ async def dispatcher() -> AsyncIterator[Dispatcher]:
         tool("tree", node, around=ITSELF),
         tool("answers", {}, output_schema={"type": "object", "properties": {"x": LOOK_AROUND}}),
     )
-    made = Dispatcher(registry, events=EventLog(), cwd=Path("/"), validator=BoundedValidator(keeps_processes=True))
+    made = Dispatcher(registry, events=EventLog(), cwd=Path("/"), validator=BoundedValidator(keep_idle=60))
     yield made
     await made.validator.aclose()
 
@@ -146,6 +146,18 @@ async def test_many_at_once_are_answered_by_two_processes(dispatcher: Dispatcher
     assert children() <= before
 
 
+async def test_an_idle_process_ends_without_a_complaint_and_the_next_value_gets_another(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    before, validator = children(), BoundedValidator(keep_idle=0.05)
+    schema = compile_schema(LOOK_AROUND, tool="t")
+    for _ in range(2):
+        assert await validator.find_problems(schema, "a" * 3_000 + "1") == []
+        await until(lambda: children() <= before)
+    assert not caplog.records
+    await validator.aclose()
+
+
 async def test_both_ways_give_the_same_answers() -> None:
     """Schemas of every kind and values that fit, that do not, and that are no JSON."""
     schemas: list[Any] = [
@@ -161,7 +173,7 @@ async def test_both_ways_give_the_same_answers() -> None:
             return chance.choice(leaves)
         return [value(levels - 1) for _ in range(3)] if kind == 1 else {"x": value(levels - 1)}
 
-    inline, apart = BoundedValidator(), BoundedValidator(keeps_processes=True)
+    inline, apart = BoundedValidator(), BoundedValidator(keep_idle=60)
     compared = 0
     try:
         for schema in schemas:
