@@ -88,6 +88,8 @@ class Run(SentStruct, frozen=True, kw_only=True):
         parent_agent: The agent of that run.
         task_id: The delegated task it works on.
         depth: How many runs stand above it.
+        root_run_id: The run at the top of its tree; None for that run itself.
+        attempt: Which try of the same work it is; only the first one counts as a child of its parent.
         agent: Which agent.
         runtime: What drives the model.
         model: Which model; empty for the runtime's own.
@@ -98,7 +100,9 @@ class Run(SentStruct, frozen=True, kw_only=True):
         ended_at: When it ended, in seconds since 1970.
     """
 
-    unsent: ClassVar[frozenset[str]] = frozenset({"prompt", "owner", "created_at", "parent_agent", "task_id", "depth"})
+    unsent: ClassVar[frozenset[str]] = frozenset(
+        {"prompt", "owner", "created_at", "parent_agent", "task_id", "depth", "root_run_id", "attempt"}
+    )
 
     id: str
     thread_id: str
@@ -118,6 +122,8 @@ class Run(SentStruct, frozen=True, kw_only=True):
     parent_agent: str = ""
     task_id: str | None = None
     depth: int = 0
+    root_run_id: str | None = None
+    attempt: int = 1
 
     @property
     def has_ended(self) -> bool:

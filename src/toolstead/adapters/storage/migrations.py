@@ -123,12 +123,25 @@ _JOINED_DELTAS = Migration(
     ),
 )
 
+_RUN_TREES = Migration(
+    version=6,
+    statements=(
+        "ALTER TABLE runs ADD COLUMN root_run_id TEXT",
+        "ALTER TABLE runs ADD COLUMN attempt {number} NOT NULL DEFAULT 1",
+        # A commit that accepts a child counts those of its parent and of the root.
+        "CREATE INDEX runs_of_parent ON runs (parent_run_id) WHERE parent_run_id IS NOT NULL",
+        "CREATE INDEX runs_of_root ON runs (root_run_id) WHERE root_run_id IS NOT NULL",
+        "CREATE INDEX threads_of_parent ON threads (parent_thread_id) WHERE parent_thread_id IS NOT NULL",
+    ),
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     _FIRST,
     _UNFINISHED_BY_THREAD,
     _APPROVALS,
     _COMMANDS_AND_PARENTS,
     _JOINED_DELTAS,
+    _RUN_TREES,
 )
 
 _version = Table("toolstead_version", MetaData(), Column("version", Integer, nullable=False))
