@@ -18,6 +18,7 @@ BOUNDARIES = {
     "toolstead.adapters.mcp.fast_path.calls": "an answer that cannot be encoded is an error of its own, and logged",
     "toolstead.adapters.mcp.stdio": "whatever ends the SDK's side ends the conversation, and is raised there",
     "toolstead.adapters.storage.writer": "a write that fails, however, fails alone; its neighbours are committed",
+    "toolstead.agents.catalogue": "a file that makes the reader fail is kept out alone, and the rest loads",
     "toolstead.app.database": "a background owner: deleting old events is tried again, whatever it met",
     "toolstead.app.watching": "a background watcher: a change that could not be applied is logged, the next reported",
     "toolstead.concurrency.suspended_coroutine": "whatever is thrown into a tool or a hook is its own to see",
