@@ -5,9 +5,8 @@ All findings are warnings: a tool or an agent may come later, and the rest of th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
-from fnmatch import translate
+from fnmatch import fnmatchcase
 
 from toolstead.errors import suggest
 from toolstead.types.agent import Agent, Finding
@@ -74,9 +73,8 @@ class _ReferenceCheck:
         if _WILD.isdisjoint(pattern):
             return False
         if pattern not in self._matched:
-            matches = re.compile(translate(pattern)).match
-            self._matched[pattern] = any(map(matches, self._tool_names)) or any(map(matches, self._own_tools))
-        return self._matched[pattern] or any(map(re.compile(translate(pattern)).match, custom))
+            self._matched[pattern] = any(fnmatchcase(name, pattern) for name in self._tool_names | self._own_tools)
+        return self._matched[pattern] or any(fnmatchcase(name, pattern) for name in custom)
 
     def _add_unmatched(self, agent: Agent, key: str, field: str, pattern: str, custom: Collection[str]) -> None:
         known = {*self._tool_names, *custom, *(self._own_tools if agent.scope == "claude" else ())}
