@@ -29,6 +29,7 @@ AREAS = {
     "http": 400,
     "mcp": 10_000,
     "files": 10_000,
+    "agents": 10_000,
     "settings": 10_000,
     "storage": 60,
     "slow": 1,

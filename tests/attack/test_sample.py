@@ -17,6 +17,7 @@ COUNTS = {
     "http": 200,
     "mcp": 400,
     "files": 600,
+    "agents": 600,
     "settings": 300,
     "storage": 12,
     "slow": 1,

@@ -20,9 +20,9 @@ from toolstead.types.tool import JSONSchema
 NAME = re.compile(r"[a-zA-Z0-9_-]+")
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 16_384
+LONGEST_PATTERN = 256
 MOST_ITEMS = 1_000
 _PATTERN = re.compile(r"[a-zA-Z0-9_*?\[\]!-]+")
-_RULE = re.compile(r"[a-zA-Z0-9_*?\[\]!-]+(?:\(.*\))?", re.DOTALL)
 _LARGEST_NUMBER = 1e12
 
 
@@ -120,7 +120,9 @@ class FieldReader:
         text = self.read_text(node, field, kind="name")
         if text is None:
             return None
-        if (_RULE if takes_rules else _PATTERN).fullmatch(text):
+        name, opened, _ = text.partition("(") if takes_rules else (text, "", "")
+        is_whole = not opened or text.endswith(")")
+        if is_whole and len(text) <= LONGEST_PATTERN and _PATTERN.fullmatch(name):
             return text
         shown = f", not {preview_value(text)}" if text else ""
         self.report.add_error(node.start, f"{field}: a tool's name or a pattern such as `git-*` is needed{shown}")

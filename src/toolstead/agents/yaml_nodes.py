@@ -48,7 +48,7 @@ _HINTS = (
     ("directive", "a line that begins with `%` needs quotes or indentation"),
 )
 """What a person would change, for what the YAML parser says."""
-_AT_CONTEXT = ("unexpected end of stream", "expected ',' or")
+_AT_CONTEXT = ("unexpected end of stream", "expected ',' or", "alphabetic or numeric character")
 
 
 class FrontmatterError(ValueError):
@@ -138,6 +138,8 @@ def parse_yaml(text: str, offset: int = 0) -> YamlNode | None:
     try:
         for event in cast("Any", yaml).parse(text, Loader=loader):
             builder.take_event(event)
+    except FrontmatterError:  # a ValueError too
+        raise
     except yaml.MarkedYAMLError as error:
         raise _explain_syntax(error, text, offset) from None
     except yaml.YAMLError as error:

@@ -89,7 +89,7 @@ class Agent(SentStruct, frozen=True, kw_only=True):
         scope: Where it comes from.
         origin: Its file, or what else defines it.
         stale: True when its file became bad and this is the last good version.
-        lines: The line of each key of its frontmatter, counted from 1.
+        lines: The line of each key of its frontmatter, counted from 1; of an item of a list as `tools.git-status`.
     """
 
     unsent: ClassVar[frozenset[str]] = frozenset({"instructions", "lines"})

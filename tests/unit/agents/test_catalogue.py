@@ -183,9 +183,7 @@ async def test_a_folder_that_cannot_be_read_now_keeps_its_agents(tmp_path: Path)
     assert ["cannot be read" in finding.message for finding in severe(catalogue, "error")] == [True]
 
 
-async def test_a_reader_or_a_listener_that_fails_stops_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_reader_or_listener_that_fails_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class Crashing(AgentReader):
         __slots__ = ()
 
