@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.conftest import PROGRAMS
 from tests.e2e.model_stage import KERNELS, Player, Stage, playing
-from tests.e2e.test_promises import PROGRAMS
 from tests.programs import reach_run
 from tests.waiting import PATIENCE
 from toolstead import Tool, tool

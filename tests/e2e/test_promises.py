@@ -9,44 +9,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.claude_stage import CLAUDE
-from tests.e2e.codex_stage import CODEX
+from tests.e2e.conftest import PROGRAMS
 from tests.e2e.delegate_schema import DELEGATE_AGENT
-from tests.e2e.model_stage import KERNELS, Play, Stage, playing
+from tests.e2e.model_stage import Play, Stage
 from tests.waiting import PATIENCE
 from toolstead import Annotations, Plugin, Tool, ToolError, ToolMeta, tool
 
 READS = Annotations(read_only=True)
-PROGRAMS = [
-    pytest.param(CLAUDE, id="claude", marks=pytest.mark.requires("claude")),
-    pytest.param(CODEX, id="codex", marks=pytest.mark.requires("codex")),
-]
-PLAYERS = [*(pytest.param(player, id=name) for name, player in KERNELS.items()), *PROGRAMS]
-
-
-@pytest.fixture(params=PLAYERS)
-def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
-    """Opens a stage for one runtime. What was captured is kept in the folder CAPTURED_REQUESTS, where one is named."""
-
-    @asynccontextmanager
-    async def open_stage(script: str, **more: Any) -> AsyncIterator[Stage]:
-        async with playing(request.param, script, tmp_path, **more) as stage:
-            try:
-                yield stage
-            finally:
-                if kept := os.environ.get("CAPTURED_REQUESTS"):
-                    shown = [{"path": one.path, "body": one.body} for one in stage.requests]
-                    Path(kept, f"{request.node.name}.json").write_text(json.dumps(shown, indent=1, ensure_ascii=False))
-
-    return open_stage
 
 
 @tool(annotations=READS)

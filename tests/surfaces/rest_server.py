@@ -18,6 +18,7 @@ from toolstead.adapters.http.application import HttpApplication
 from toolstead.adapters.http.asgi import ASGIApp
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.server import serve
+from toolstead.adapters.rest.agent_routes import ListAgents
 from toolstead.adapters.rest.app import create_app
 from toolstead.adapters.rest.plugin_routes import PluginControl
 from toolstead.adapters.rest.problems import Opened
@@ -184,6 +185,7 @@ async def running(
     grace: float = 10,
     conversations: Opened | None = None,
     plugins: PluginControl | None = None,
+    agents: ListAgents | None = None,
     approvals: Approvals | None = None,
     **options: Any,
 ) -> AsyncIterator[Live]:
@@ -202,6 +204,7 @@ async def running(
         mcp=mcp,
         conversations=conversations,
         plugins=plugins,
+        agents=agents,
         approvals=approvals,
     )
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()

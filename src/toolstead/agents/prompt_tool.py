@@ -156,7 +156,7 @@ def create_prompt_tool(calls: PromptCalls, *, timeout: float) -> Tool:
 
     return Tool(
         name=definition.name,
-        description=definition.description,
+        description=definition.description or f"Asks an agent: {definition.prompt.strip().splitlines()[0][:200]}",
         schema=definition.input_schema,
         handler=handle_call,
         timeout=timeout,

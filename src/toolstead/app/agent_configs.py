@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
 from toolstead.adapters.claude.launch import CLAUDE_TOOLS
 from toolstead.agents.instructions import describe_helpers
 from toolstead.errors import RuntimeFailureError, UnknownAgentError
@@ -110,6 +112,7 @@ class StoredAgentConfigs:
             own_blocked=agent.disallowed_tools,
             may_spawn=may_spawn,
             max_turns=agent.max_turns,
+            result_schema=_encode_schema(agent),
         )
 
     def _find_agent(self, name: str, *, is_child: bool) -> Agent:
@@ -177,6 +180,11 @@ def explain_agent(agent: Agent, loaded: LoadedSettings, runtime: str) -> list[Ef
         explain("disallowed_tools", list(agent.disallowed_tools) or None, "tools.blocked"),
         explain("agents", None if agent.agents is None else list(agent.agents), "multi_agent.agents"),
     ]
+
+
+def _encode_schema(agent: Agent) -> str:
+    """What the answer of a prompt tool's child must fit; that of an agent's own file is for delegated tasks."""
+    return msgspec.json.encode(agent.result_schema).decode() if "/" in agent.name and agent.result_schema else ""
 
 
 def _named_own_tools(agent: Agent, runtime: str) -> tuple[str, ...]:

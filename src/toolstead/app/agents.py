@@ -28,7 +28,7 @@ from toolstead.agents.prompt_tool import (
 from toolstead.agents.references import check_references
 from toolstead.app.runtimes import NAMES
 from toolstead.app.watching import PollingWatcher
-from toolstead.errors import RuntimeFailureError, TrustError
+from toolstead.errors import DefinitionError, RuntimeFailureError, TrustError
 from toolstead.plugins.contract import PluginContext
 from toolstead.schema.compiled import compile_schema
 from toolstead.schema.visible import escape_unseen
@@ -82,10 +82,11 @@ class ApprovedAgents:
 
 
 class _AgentParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made of one agent: the rules of its view and of its children's, by name."""
+    """What was made of one agent: the rules of its view and of its children's, by name; and what could not be made."""
 
     agent: Agent
     rules: Mapping[str, ViewRule]
+    findings: Sequence[Finding] = ()
 
 
 class SteadAgents:
@@ -144,7 +145,9 @@ class SteadAgents:
     def find_findings(self) -> list[Finding]:
         """What the checks found in the files as they are now, tools and agents that match nothing included."""
         held = self._registry.current.held
-        return [*self.catalogue.findings, *check_references(self.catalogue.agents, held, own_tools=CLAUDE_TOOLS)]
+        references = check_references(self.catalogue.agents, held, own_tools=CLAUDE_TOOLS)
+        undefined = [finding for parts in self._parts.values() for finding in parts.findings]
+        return [*self.catalogue.findings, *references, *undefined]
 
     def list_helpers(self, agent: Agent) -> list[Agent]:
         """The agents that one may delegate to: those of its own list, else those of the settings."""
@@ -163,16 +166,22 @@ class SteadAgents:
 
     def _make_parts(self, agent: Agent) -> _AgentParts:
         visibility = _visibility_of(agent)
-        own = {one.name: self._define_prompt_tool(agent, one) for one in agent.custom_tools}
+        own: dict[str, RegisteredTool] = {}
+        findings: list[Finding] = []
+        for one in agent.custom_tools:
+            try:
+                own[one.name] = self._define_prompt_tool(agent, one)
+            except DefinitionError as error:
+                findings.append(Finding(severity="error", source=agent.origin, message=str(error)))
         rules: dict[str, ViewRule] = {}
         if visibility or own:
             rules[agent.name] = ViewRule(visibility=visibility, own=own)
-        for definition in agent.custom_tools:
+        for definition in agent.custom_tools if own else ():
             narrowed = () if definition.tools is None else (_narrow_child(agent, definition.name, definition.tools),)
             rules[name_child(agent.name, definition.name)] = ViewRule(
                 visibility=(*visibility, *narrowed), may_spawn=False
             )
-        return _AgentParts(agent=agent, rules=rules)
+        return _AgentParts(agent=agent, rules=rules, findings=findings)
 
     def _define_prompt_tool(self, agent: Agent, definition: PromptTool) -> RegisteredTool:
         schema = definition.result_schema
@@ -191,7 +200,7 @@ class SteadAgents:
         )
 
     def _log_findings(self) -> None:
-        found = self.find_findings()
+        found = self.find_findings()[len(self.catalogue.findings) :]  # the catalogue logs its own
         for finding in found:
             if finding not in self._logged:
                 level = {"error": logging.WARNING, "warning": logging.WARNING}.get(finding.severity, logging.DEBUG)

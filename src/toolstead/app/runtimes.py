@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from toolstead.tools.handlers.pinned import Pinned
 
 NAMES = ("kernel", "claude", "codex", "scripted", "demo")
+_NO_LIMIT = 10**12
+"""Of the kernel itself: each turn brings the budgets of its agent."""
 _LATER = ("demo",)
 """Names that the settings know and that this version does not have."""
 
@@ -305,7 +307,7 @@ class Runtimes:
             connect=self._models.connect,
             resolve=self._models.resolve_model,
             offered=self._offered,
-            limits=Limits(turns=self._settings.kernel.max_turns),
+            limits=Limits(turns=self._settings.kernel.max_turns, tokens=_NO_LIMIT, cost=_NO_LIMIT),
         )
 
     def _make_claude(self) -> Runtime:

@@ -101,6 +101,7 @@ async def serve_http(
         results=parts.kept.read,
         state=parts.describe_state,
         plugins=parts.plugins,
+        agents=parts.list_agents,
         approvals=parts.approvals,
     )
     app.stopping.call_at_begin(endpoint.begin_stop)

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from toolstead.plugins.contract import Plugin
     from toolstead.schema.compiled import Documents
     from toolstead.tools.gates import Gate
+    from toolstead.types.agent import Agent, Finding
 
 logger = logging.getLogger(__name__)
 
@@ -221,6 +222,11 @@ class Wiring:
                     await self._opened.enter_async_context(AgentWatcher(agents))
                 self._agents = agents
             return self._agents
+
+    async def list_agents(self) -> tuple[list[Agent], list[Finding]]:
+        """The agents by name, and what the checks found in their files."""
+        agents = await self.open_agents()
+        return list(agents.catalogue.agents.values()), agents.find_findings()
 
     def describe_state(self) -> Mapping[str, Any]:
         """The runtime and the sessions, as health reports them; does not open the database."""

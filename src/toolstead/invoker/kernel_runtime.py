@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from msgspec import structs
+import msgspec
 
 from toolstead.errors import RuntimeFailureError, SessionLostError
 from toolstead.invoker.runtime import Answer, Offered, SessionSpec, Turn, instructions_of, name_turn_limit
@@ -35,7 +35,7 @@ class KernelRuntime:
         connect: Gives the model of a full name.
         resolve: Gives the full name of what was asked for, or of the usual model for an empty name.
         offered: The tools of an agent.
-        limits: Of one activation, where neither the agent nor the turn sets another.
+        limits: Of one activation; the agent may set other turns, and the turn lower budgets.
     """
 
     name = "kernel"
@@ -110,6 +110,7 @@ class KernelSession:
             budget=Spending(limits),
             instructions=instructions_of(self._spec),
             limits=limits,
+            result_schema=msgspec.json.decode(schema) if (schema := self._spec.result_schema) else None,
         )
         conversation.add_user_text(turn.prompt)
         conversation.busy = True
@@ -128,12 +129,12 @@ class KernelSession:
 
     def _limit_activation(self, turn: Turn) -> Limits:
         limits, own = self._runtime.limits, turn.limits
-        return structs.replace(
+        return msgspec.structs.replace(
             limits,
             turns=limits.turns if self._spec.max_turns is None else self._spec.max_turns,
             turns_from=name_turn_limit(self._spec, self._runtime.name),
-            tokens=limits.tokens if own.tokens is None else own.tokens,
-            cost=limits.cost if own.cost is None else own.cost,
+            tokens=limits.tokens if own.tokens is None else min(limits.tokens, own.tokens),
+            cost=limits.cost if own.cost is None else min(limits.cost, own.cost),
         )
 
     async def steer(self, text: str) -> bool:

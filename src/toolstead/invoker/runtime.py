@@ -43,6 +43,7 @@ class SessionSpec:
         own_allowed: Names or patterns of the runtime's own tools that are left to the agent; None for all of them.
         own_blocked: Names or patterns of those that are not.
         may_spawn: Whether tools that start agents are among the offered ones.
+        result_schema: JSON Schema that the answer must fit, as JSON; given to model APIs that can enforce it.
         max_turns: Requests to the model that one turn may make, as the agent's file says; None for the settings'.
     """
 
@@ -56,6 +57,7 @@ class SessionSpec:
     own_blocked: tuple[str, ...] = ()
     may_spawn: bool = True
     max_turns: int | None = None
+    result_schema: str = ""
 
     def permitted_tools(self, configured: Sequence[str]) -> tuple[str, ...]:
         """The runtime's own tools that the agent may use, of those that the settings configure and its file names."""
@@ -129,6 +131,7 @@ def fingerprint(spec: SessionSpec) -> str:
         sorted(set(spec.own_blocked)),
         spec.may_spawn,
         spec.max_turns,
+        spec.result_schema,
     ]
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 

@@ -15,7 +15,7 @@ from toolstead.errors import LimitError
 from toolstead.kernel.model import Model
 from toolstead.types.call import CallTurnTool, Tell
 from toolstead.types.run import NOTHING_USED, Usage
-from toolstead.types.tool import ToolInfo
+from toolstead.types.tool import JSONSchema, ToolInfo
 
 logger = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ class Spending:
 
 
 class Activation(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent at work."""
+    """One agent at work; its answer should fit `result_schema`, where there is one."""
 
     model: Model
     offer: Offer
@@ -162,3 +162,4 @@ class Activation(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget
     instructions: str = ""
     limits: Limits = Limits()
+    result_schema: JSONSchema | None = None

@@ -89,6 +89,7 @@ class Asking:
             messages=self._conversation.messages,
             tools=self._offered_tools(),
             max_tokens=most_output,
+            result_schema=activation.result_schema,
         )
         name, limits, stall = activation.model.name, activation.limits, activation.limits.stall
         loop, written, size, reply = asyncio.get_running_loop(), "", 0, None

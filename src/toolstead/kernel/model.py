@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from toolstead.kernel.conversation import Message, ModelReply
-from toolstead.types.tool import ToolInfo
+from toolstead.types.tool import JSONSchema, ToolInfo
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,12 +22,14 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
         messages: The conversation. It grows after the request, so a model must not keep it; nor change it.
         tools: What it may call, with their canonical schemas. The same object until they change.
         max_tokens: The limit of its output; None for the model's own.
+        result_schema: What its last answer must fit, for an API that can enforce it; None when any text will do.
     """
 
     instructions: str
     messages: Sequence[Message]
     tools: Sequence[ToolInfo] = ()
     max_tokens: int | None = None
+    result_schema: JSONSchema | None = None
 
 
 class ModelDelta(msgspec.Struct, frozen=True, gc=False):

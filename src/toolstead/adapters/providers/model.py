@@ -24,6 +24,7 @@ from pydantic_ai.messages import (
     ToolCallPart,
 )
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
@@ -72,6 +73,7 @@ class ProviderModel:
         self._raised = raised_by(vendor.api)
         self._images = _IMAGES[vendor.api] if foreign.profile.get("supports_image_input", True) else frozenset[str]()
         self._settings = _model_settings(vendor.api, foreign)
+        self._refused_output: OutputObjectDefinition | None = None
 
     async def stream_reply(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply]:
         """Make one request: yield pieces as they arrive, then the whole reply as the last item.
@@ -81,9 +83,42 @@ class ProviderModel:
         Raises:
             ModelError: The reply is incomplete; its `fault` says why.
         """
+        output, is_begun = self._enforced_output(request), False
+        try:
+            async with aclosing(self._stream_once(request, output)) as pieces:
+                async for piece in pieces:
+                    is_begun = True
+                    yield piece
+            return
+        except ModelError as error:
+            if output is None or is_begun or error.fault not in ("rejected", "schema"):
+                raise
+            self._refused_output = output
+            logger.warning("%s does not enforce the schema of an answer, so it only reads it: %s", self.name, error)
+        async with aclosing(self._stream_once(request, None)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    def _enforced_output(self, request: ModelRequest) -> OutputObjectDefinition | None:
+        """The schema of the answer, where the API takes one and has not refused it; the prompt has it in any case."""
+        schema, profile = request.result_schema, cast("dict[str, Any]", self._foreign.profile)
+        if schema is None or schema.get("type") != "object" or not profile.get("supports_json_schema_output", False):
+            return None
+        vendor = self._connection.vendor
+        if vendor.api == "gemini" and request.tools and not profile.get("google_supports_tool_combination", False):
+            return None
+        adapted = adapted_schema(schema, RULES[vendor.rules])
+        output = OutputObjectDefinition(json_schema=dict(adapted.schema), name="result")
+        return None if output == self._refused_output else output
+
+    async def _stream_once(
+        self, request: ModelRequest, output: OutputObjectDefinition | None
+    ) -> AsyncGenerator[ModelDelta | ModelReply]:
         parameters = ModelRequestParameters(
             function_tools=self._copies.copies_of(request.tools),
             instruction_parts=[InstructionPart(content=request.instructions)] if request.instructions else [],
+            output_mode="text" if output is None else "native",
+            output_object=output,
         )
         settings = self._settings
         if request.max_tokens is not None:

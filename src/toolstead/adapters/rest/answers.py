@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from toolstead.plugins.host import PluginView
+from toolstead.types.agent import Agent, Finding
 from toolstead.types.approval import Approval
 from toolstead.types.result import ToolResult
 from toolstead.types.sent import SentStruct
@@ -158,6 +159,18 @@ class ApprovalList(SentStruct, frozen=True, kw_only=True):
     """
 
     approvals: list[ApprovalAnswer]
+
+
+class AgentList(SentStruct, frozen=True, kw_only=True):
+    """Every agent.
+
+    Attributes:
+        agents: By name.
+        findings: What the checks found in their files.
+    """
+
+    agents: list[Agent]
+    findings: list[Finding]
 
 
 class PluginList(SentStruct, frozen=True, kw_only=True):

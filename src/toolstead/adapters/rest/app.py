@@ -14,6 +14,7 @@ from toolstead.adapters.http.guard import PrivateAccess
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.routing import Routes
 from toolstead.adapters.http.stopping import Stopping
+from toolstead.adapters.rest.agent_routes import AgentRoutes, ListAgents
 from toolstead.adapters.rest.approval_routes import ApprovalRoutes
 from toolstead.adapters.rest.event_routes import EventRoutes
 from toolstead.adapters.rest.openapi import list_endpoints
@@ -42,6 +43,7 @@ def create_app(
     results: ReadResult | None = None,
     state: State = no_state,
     plugins: PluginControl | None = None,
+    agents: ListAgents | None = None,
     approvals: Approvals | None = None,
 ) -> HttpApplication:
     """Build the application.
@@ -57,6 +59,7 @@ def create_app(
         results: Reads the result of a handle; from the database by default.
         state: The runtime and the sessions, for health.
         plugins: Shows and switches plugins; without it there are no such routes.
+        agents: Lists the agents; without it there is no such route.
         approvals: The pending approvals; without it there are no such routes.
 
     Raises:
@@ -72,6 +75,8 @@ def create_app(
     if plugins is not None:
         plugin_routes = PluginRoutes(plugins)
         endpoints += list_endpoints(plugin_routes, plugin_routes.wrap_handler)
+    if agents is not None:
+        endpoints += list_endpoints(AgentRoutes(agents))
     if approvals is not None:
         endpoints += list_endpoints(ApprovalRoutes(approvals), partial(explain_failures, unknown=UNKNOWN_APPROVAL))
     with_token, with_mcp = bool(options.token), mcp is not None
