@@ -89,12 +89,12 @@ async def _invoked(stead: Toolstead) -> work.Run:
         return model
 
     orchestrator: Any = await stead.conversations()
-    runtimes = orchestrator._defaults.runtime
+    runtimes = orchestrator.agents.runtimes
     registry = stead._parts.registry
     kernel = KernelRuntime(
         connect=connect,
         resolve=lambda _: model.name,
-        offered=lambda spec: registry.find_view(spec.agent).infos,
+        offered=lambda spec: registry.find_view(spec.agent, may_spawn=spec.may_spawn).infos,
         limits=LIMITS,
     )
     runtimes._made[kernel.name] = kernel  # as the settings would make it, but for the model

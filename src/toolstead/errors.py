@@ -24,7 +24,8 @@ ToolsteadError
 │   ├── SessionLostError   the runtime does not have the conversation any more
 │   ├── RuntimeFailureError the model or its runtime failed
 │   │   ├── ModelError     a model API refused or broke off: which fault, and whether to try again
-│   │   └── LimitError     an agent was stopped at one of its limits: turns, tokens, money, mistakes
+│   │   └── LimitError     an agent reached one of its limits: turns, tokens, money, mistakes, children
+│   ├── UnknownAgentError  no such agent here
 │   ├── TimedOutError      the invocation took longer than it may, and was ended
 │   └── NoRoomError        every session is in use, and this caller may not wait
 ├── ScriptError            a script that the scripted runtime cannot play: where, why
@@ -37,7 +38,7 @@ handler is a crash: its text is withheld from the model, and the log has the tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 
@@ -246,12 +247,29 @@ class LimitError(RuntimeFailureError):
     """An agent was stopped at one of its limits; the text says which, and how to raise it.
 
     Attributes:
-        limit: `turns`, `tokens`, `cost` or `mistakes`.
+        limit: `turns`, `tokens`, `cost`, `mistakes`, or for a child that may not be started: `depth`, `fanout`,
+            `descendants`.
     """
 
     def __init__(self, message: str, *, limit: str) -> None:
         self.limit = limit
         super().__init__(message)
+
+
+class UnknownAgentError(InvocationError):
+    """No agent of this name is defined here.
+
+    Attributes:
+        name: The name that was asked for.
+        known: The agents that are there.
+    """
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.name = name
+        self.known = tuple(known)
+        shown = ", ".join(self.known[:20]) + (", …" if len(self.known) > 20 else "")
+        hint = suggest(name, self.known)
+        super().__init__(f"there is no agent {name[:200]!r}; {f'{hint} T' if hint else 't'}he agents are {shown}")
 
 
 class TimedOutError(InvocationError):

@@ -16,17 +16,17 @@ from toolstead.errors import StorageError
 from toolstead.invoker.clock import REAL_CLOCK, Clock
 from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.pool import SessionPool
-from toolstead.invoker.runtime import Runtime
+from toolstead.invoker.runtime import Runtime, SessionSpec, TurnLimits
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.orchestrator import LAST_EVENTS, Orchestrator
-from toolstead.orchestrator.request import RunDefaults, RunRequest
+from toolstead.orchestrator.request import RunConfig, RunRequest
 from toolstead.orchestrator.store import EventFilter, Store
 from toolstead.plugins.decorator import tool
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.registry import Registry
 from toolstead.types.event import Event
-from toolstead.types.run import Invoking, Run
+from toolstead.types.run import Invoking, Run, TreeLimits
 from toolstead.types.thread import Role
 
 Noted = list[tuple[str, ...]]
@@ -130,6 +130,33 @@ class World:
         return run
 
 
+@dataclass(frozen=True, slots=True)
+class OneRuntime:
+    """Configures every agent alike, on one runtime."""
+
+    cwd: Path
+    runtime: Runtime
+    timeout: float
+    registry: Registry
+
+    def resolve_agent(self, agent: str, *, model: str = "", runtime: str = "", is_child: bool = False) -> RunConfig:
+        return RunConfig(
+            agent=agent or "main",
+            runtime=self.runtime,
+            model=self.runtime.resolve_model(model),
+            timeout=self.timeout,
+            tree=TreeLimits(),
+            turn=TurnLimits(),
+        )
+
+    def choose_runtime(self, preferred: str, model: str) -> Runtime:
+        return self.runtime
+
+    def build_spec(self, config: RunConfig, *, cwd: Path, may_spawn: bool) -> SessionSpec:
+        view = self.registry.find_view(config.agent, may_spawn=may_spawn)
+        return SessionSpec(agent=config.agent, model=config.model, cwd=cwd, tools=view.names, may_spawn=may_spawn)
+
+
 async def bounded(waiting: Awaitable[Any]) -> Any:
     return await asyncio.wait_for(waiting, PATIENCE)
 
@@ -161,14 +188,7 @@ async def talking(
         log=log,
         invoker=Invoker(pool or SessionPool()),
         call_tool=dispatcher.call,
-        defaults=RunDefaults(
-            agent="main",
-            model="",
-            cwd=folder,
-            timeout=timeout,
-            runtime=lambda _, model="": runtime,
-            tools=lambda agent: registry.find_view(agent).names,
-        ),
+        agents=OneRuntime(folder, runtime, timeout, registry),
         hooks=hooks or recording,
         clock=clock,
         ids=ids,

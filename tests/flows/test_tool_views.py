@@ -45,14 +45,14 @@ async def summarize() -> str:
 
 RULES = {
     "reader": ViewRule(
-        visibility=Visibility(allowed=["note-read"]),
+        visibility=(Visibility(allowed=["note-read"]),),
         own={
             "summarize": define_tool(
                 summarize, Provenance(source="agent", origin="reader.md"), PluginContext(name="reader")
             )
         },
     ),
-    "writer": ViewRule(visibility=Visibility(allowed=["note-*"], blocked=["note-read"])),
+    "writer": ViewRule(visibility=(Visibility(allowed=["note-*"], blocked=["note-read"]),)),
 }
 
 
@@ -154,7 +154,7 @@ async def test_a_model_that_calls_a_tool_it_was_not_offered_is_told_that_there_i
             calls(use("note-write")), says("done"), calls(use("note-write")), says("done"), name="scripted:one"
         )
         conversations: Any = await stead.conversations()
-        runtimes = conversations._defaults.runtime
+        runtimes = conversations.agents.runtimes
 
         async def connected(_: str) -> ScriptedModel:
             return model

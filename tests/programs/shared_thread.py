@@ -148,7 +148,7 @@ async def _talk(place: Place, pipe: Connection) -> None:
                     run = await talk.wait(run_id)
                     pipe.send((run.status, run.result))
                 case _:
-                    runtime: Any = talk._defaults.runtime("")
+                    runtime: Any = talk.agents.runtimes("")
                     assert isinstance(runtime, ScriptedRuntime)
                     # What was said before may stand above the message itself.
                     told = [(one.prompt.splitlines()[-1], one.warmth, one.steered) for one in runtime.received]

@@ -180,7 +180,7 @@ async def test_a_run_works_in_a_folder_inside_the_project(client: SteadClient) -
         stream = await follow(client, f"/api/runs/{started['runId']}/events")
         await stream.until("message.delta")
         conversations = await client.conversations()
-        runtime: Any = conversations._defaults.runtime("scripted")
+        runtime: Any = conversations.agents.runtimes("scripted")
         seen.add(str(runtime.received[-1].spec.cwd))
         await client.ask("POST", f"/api/runs/{started['runId']}/cancel")
     assert seen == {str(inner)}

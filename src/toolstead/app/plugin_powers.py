@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolstead.errors import RefusedError, ToolError
+from toolstead.errors import LimitError, RefusedError, ToolError, UnknownAgentError
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.ports import HttpAnswer, absent_power
 from toolstead.types.call import Caller
@@ -135,7 +135,10 @@ class PluginAgents:
         )
         if meta is not None and meta.run_id is not None:
             request = request.as_child_of(meta.caller)
-        return await watched_run(await self._parts.conversations(), self._parts.log, request, None)
+        try:
+            return await watched_run(await self._parts.conversations(), self._parts.log, request, None)
+        except (LimitError, UnknownAgentError) as error:  # a model can act on these
+            raise ToolError(str(error)) from error
 
     async def prewarm(self, thread_id: str) -> bool:
         """Open a thread's session ahead of its next message."""

@@ -15,6 +15,8 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from toolstead.adapters.importing import import_lock
 from toolstead.adapters.installing import install_command
 from toolstead.adapters.providers.catalogue import (
@@ -34,7 +36,7 @@ from toolstead.errors import RuntimeFailureError, suggest
 
 if TYPE_CHECKING:
     from toolstead.adapters.providers.model import ProviderModel
-    from toolstead.app.settings import LimitSettings, RuntimeSettings
+    from toolstead.app.settings import RuntimeSettings
     from toolstead.invoker.runtime import Offered, Runtime
     from toolstead.kernel.model import Model
     from toolstead.tools.handlers.pinned import Pinned
@@ -221,7 +223,6 @@ class Runtimes:
     def __init__(
         self,
         settings: RuntimeSettings,
-        limits: LimitSettings,
         *,
         project: Path,
         data: Path,
@@ -234,7 +235,6 @@ class Runtimes:
 
         Args:
             settings: Which one is usual, and how each is set.
-            limits: Where agents are stopped.
             project: Where files that the settings name are.
             data: Where driven programs keep their data, each in a separate folder.
             keys: Those of model APIs.
@@ -243,7 +243,6 @@ class Runtimes:
             given: Runtimes of the program's own; each comes before one of ours of its name.
         """
         self._settings = settings
-        self._limits = limits
         self._project = project
         self._data = data
         self._keys = keys
@@ -263,6 +262,17 @@ class Runtimes:
         if wanted not in self._made:
             self._made[wanted] = self._make_runtime(wanted)
         return self._made[wanted]
+
+    def find_for_model(self, model: str) -> Runtime:
+        """The runtime that runs this model, whichever the settings prefer.
+
+        Raises:
+            RuntimeFailureError: None does; the text says what is missing.
+        """
+        choice = usual_runtime(msgspec.structs.replace(self._settings, default="auto"), self._keys, (), model)
+        if choice.name is None:
+            raise RuntimeFailureError(f"no runtime is available for {model!r}: {choice.why}")
+        return self(choice.name)
 
     async def aclose(self) -> None:
         """Close what sessions share: connections to model APIs."""
@@ -295,11 +305,7 @@ class Runtimes:
             connect=self._models.connect,
             resolve=self._models.resolve_model,
             offered=self._offered,
-            limits=Limits(
-                turns=self._settings.kernel.max_turns,
-                tokens=self._limits.token_budget,
-                cost=self._limits.cost_budget,
-            ),
+            limits=Limits(turns=self._settings.kernel.max_turns),
         )
 
     def _make_claude(self) -> Runtime:

@@ -46,6 +46,7 @@ from toolstead.tools.sources import FixedSource
 from toolstead.tools.validation import IDLE, BoundedValidator, fill_defaults
 
 if TYPE_CHECKING:
+    from toolstead.app.agents import Agents
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.plugins.contract import Plugin
@@ -124,7 +125,7 @@ class Wiring:
             [FixedSource(name="builtin", offers=self.builtin), self.plugins.source, *self.files.sources],
             visibility=Visibility(allowed=tools.allowed, blocked=tools.blocked),
             documents=schemas,
-            prepare=self.plugins.rescan,
+            prepare=self._prepare_reload,
             context_for=self.plugins.context_for,
         )
         self.dispatcher = Dispatcher(
@@ -138,6 +139,8 @@ class Wiring:
             approve=self.approvals.ask_person,
             validator=BoundedValidator(keep_idle=IDLE),
         )
+        self._agents: Agents | None = None
+        self._reading_agents = asyncio.Lock()
         self.conversations = OrchestratorOpener(self._begin_orchestrator, self._load_keys)
 
     async def open(self) -> None:
@@ -196,6 +199,29 @@ class Wiring:
         self.check_open()
         return await self.conversations.open()
 
+    async def open_agents(self) -> Agents:
+        """The agents; the first call reads their files, and watches them from then on. Many steads only serve tools."""
+        self.check_open()
+        async with self._reading_agents:
+            if self._agents is None:
+                await asyncio.to_thread(importlib.import_module, "toolstead.app.agents")  # calls go on meanwhile
+                from toolstead.app.agents import Agents, AgentWatcher
+                from toolstead.app.prompt_runs import PromptRuns
+
+                agents = Agents(
+                    self.places,
+                    self.trust,
+                    self.registry,
+                    settings=lambda: self.loaded.settings,
+                    run_child=PromptRuns(self.open_conversations, self.events),
+                    find_problems=self.dispatcher.validator.find_problems,
+                )
+                await agents.reload()
+                if self._watch:
+                    await self._opened.enter_async_context(AgentWatcher(agents))
+                self._agents = agents
+            return self._agents
+
     def describe_state(self) -> Mapping[str, Any]:
         """The runtime and the sessions, as health reports them; does not open the database."""
         from toolstead.app.runtimes import usual_runtime
@@ -209,23 +235,23 @@ class Wiring:
     async def _begin_orchestrator(self, stack: AsyncExitStack) -> Orchestrator:
         """Open threads and runs, and what they need; closing the stack ends them."""
         store = await self._database.open()
-        for module in ("toolstead.app.runtimes", "toolstead.orchestrator.orchestrator"):
+        for module in ("toolstead.app.agent_configs", "toolstead.app.runtimes", "toolstead.orchestrator.orchestrator"):
             await asyncio.to_thread(importlib.import_module, module)  # calls go on meanwhile
+        agents = await self.open_agents()
+        from toolstead.app.agent_configs import StoredAgentConfigs
         from toolstead.app.runtimes import Runtimes
         from toolstead.invoker.invoker import Invoker
         from toolstead.invoker.pool import SessionPool
         from toolstead.orchestrator.orchestrator import Orchestrator
-        from toolstead.orchestrator.request import RunDefaults
 
-        settings, find_view = self.loaded.settings, self.registry.find_view
+        settings, registry = self.loaded.settings, self.registry
         sessions, project = settings.sessions, self.places.project
         runtimes = Runtimes(
             settings.runtime,
-            settings.limits,
             project=project,
             data=self.places.data,
             keys=self._keys,
-            offered=lambda spec: find_view(spec.agent).infos,
+            offered=lambda spec: registry.find_view(spec.agent, may_spawn=spec.may_spawn).infos,
             pinned=self.trust.pinned,
             given=self._given_runtimes,
         )
@@ -236,14 +262,7 @@ class Wiring:
             call_tool=self.dispatcher.call,
             own_tools=self.dispatcher,
             hooks=self.hooks,
-            defaults=RunDefaults(
-                agent=settings.runtime.agent,
-                model=settings.runtime.model,
-                cwd=project,
-                timeout=settings.limits.run_timeout,
-                runtime=runtimes,
-                tools=lambda agent: find_view(agent).names,
-            ),
+            agents=StoredAgentConfigs(agents, registry, runtimes, settings=lambda: self.loaded.settings, cwd=project),
         )
         await orchestrator.open()
         await self.approvals.recover_approvals()
@@ -253,6 +272,12 @@ class Wiring:
         for end in (background.end_all, runtimes.aclose, orchestrator.close):  # the last one first
             stack.push_async_callback(end)
         return orchestrator
+
+    async def _prepare_reload(self) -> None:
+        """Before everything is read anew: plugins and agents."""
+        await self.plugins.rescan()
+        if self._agents is not None:
+            await self._agents.reload()
 
     def _load_keys(self) -> None:
         from toolstead.app.runtimes import lacking_keys

@@ -14,7 +14,7 @@ from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.errors import InvocationError, SessionLostError, TimedOutError
 from toolstead.invoker.lease import Lease, SessionRequest
 from toolstead.invoker.pool import SessionPool
-from toolstead.invoker.runtime import Answer, Session, Turn
+from toolstead.invoker.runtime import NO_LIMITS, Answer, Session, Turn, TurnLimits
 from toolstead.invoker.runtime_calls import OwnFor, ToolCalls, run_turn, steer_session
 from toolstead.types.call import Caller, CallTool, Tell
 from toolstead.types.run import Warmth
@@ -44,6 +44,7 @@ class Invoker:
         tell: Tell,
         call_tool: CallTool,
         own_tools: OwnFor | None = None,
+        limits: TurnLimits = NO_LIMITS,
         timeout: float | None = None,
         before: Before | None = None,
         on_session_id: OnSessionId | None = None,
@@ -57,6 +58,7 @@ class Invoker:
             tell: Takes the events of the turn.
             call_tool: Calls our tools, on behalf of this caller with the session's id.
             own_tools: Checks and logs tools of the runtime's own; without it none is used.
+            limits: Where the turn is stopped.
             timeout: Seconds it may take from when it has a place for its session; waiting for that does not count.
             before: Makes the prompt; asked again when the turn is tried again on a new session.
             on_session_id: Called with the conversation's id when it is another than the one to
@@ -84,7 +86,8 @@ class Invoker:
         async def run_once(lease: Lease) -> Answer:
             text = prompt if before is None else await before(prompt, lease.warmth)
             calls = ToolCalls(lease.session, caller, call_tool, own_tools)
-            return await self._run(lease, Turn(prompt=text, caller=calls.caller, tell=tell, call_tool=calls, own=calls))
+            turn = Turn(prompt=text, caller=calls.caller, tell=tell, call_tool=calls, own=calls, limits=limits)
+            return await self._run(lease, turn)
 
         try:
             async with deadline:

@@ -11,8 +11,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec import structs
+
 from toolstead.errors import RuntimeFailureError, SessionLostError
-from toolstead.invoker.runtime import Answer, Offered, SessionSpec, Turn, instructions_of
+from toolstead.invoker.runtime import Answer, Offered, SessionSpec, Turn, instructions_of, name_turn_limit
 from toolstead.kernel.activation import Activation, Limits, Spending
 from toolstead.kernel.conversation import Conversation
 from toolstead.kernel.loop import converse
@@ -33,7 +35,7 @@ class KernelRuntime:
         connect: Gives the model of a full name.
         resolve: Gives the full name of what was asked for, or of the usual model for an empty name.
         offered: The tools of an agent.
-        limits: Of one activation.
+        limits: Of one activation, where neither the agent nor the turn sets another.
     """
 
     name = "kernel"
@@ -43,7 +45,7 @@ class KernelRuntime:
     connect: Connect
     resolve: Callable[[str], str]
     offered: Offered
-    limits: Limits | None = None
+    limits: Limits = field(default_factory=Limits)
     _kept: dict[str, Conversation] = field(default_factory=dict[str, Conversation], init=False)
 
     def resolve_model(self, model: str) -> str:
@@ -97,7 +99,7 @@ class KernelSession:
 
     async def run(self, turn: Turn) -> Answer:
         """Answer a prompt."""
-        conversation, limits = self._conversation, self._runtime.limits or Limits()
+        conversation, limits = self._conversation, self._limit_activation(turn)
         if conversation.busy or self._closed:
             raise RuntimeFailureError(f"this session {'is closed' if self._closed else 'runs a turn already'}")
         activation = Activation(
@@ -123,6 +125,16 @@ class KernelSession:
             self._running = None
             conversation.busy = False
             conversation.take_steered()  # what came too late for this turn is sent with the next
+
+    def _limit_activation(self, turn: Turn) -> Limits:
+        limits, own = self._runtime.limits, turn.limits
+        return structs.replace(
+            limits,
+            turns=limits.turns if self._spec.max_turns is None else self._spec.max_turns,
+            turns_from=name_turn_limit(self._spec, self._runtime.name),
+            tokens=limits.tokens if own.tokens is None else own.tokens,
+            cost=limits.cost if own.cost is None else own.cost,
+        )
 
     async def steer(self, text: str) -> bool:
         """Give the running turn another message; the model reads it with its next request."""

@@ -9,14 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
+from toolstead.errors import LimitError
 from toolstead.types.call import Caller, CallTurnTool, Tell
 from toolstead.types.result import Failure, ToolResult
-from toolstead.types.run import Answer
+from toolstead.types.run import Answer, Usage
 from toolstead.types.tool import ToolInfo
 
 _BUILT_IN = """\
@@ -35,7 +39,11 @@ class SessionSpec:
         cwd: The folder it works in.
         tools: The names of the tools it is offered.
         instructions: The agent's instructions.
-        permissions: What else the runtime may do, such as using its own tools.
+        permissions: Tools of the runtime's own that the agent may use, besides those of the settings.
+        own_allowed: Names or patterns of the runtime's own tools that are left to the agent; None for all of them.
+        own_blocked: Names or patterns of those that are not.
+        may_spawn: Whether tools that start agents are among the offered ones.
+        max_turns: Requests to the model that one turn may make, as the agent's file says; None for the settings'.
     """
 
     agent: str
@@ -44,6 +52,60 @@ class SessionSpec:
     tools: tuple[str, ...] = ()
     instructions: str = ""
     permissions: tuple[str, ...] = ()
+    own_allowed: tuple[str, ...] | None = None
+    own_blocked: tuple[str, ...] = ()
+    may_spawn: bool = True
+    max_turns: int | None = None
+
+    def permitted_tools(self, configured: Sequence[str]) -> tuple[str, ...]:
+        """The runtime's own tools that the agent may use, of those that the settings configure and its file names."""
+        named = dict.fromkeys((*configured, *self.permissions))
+        return tuple(
+            name
+            for name in named
+            if (self.own_allowed is None or _fits_any(name, self.own_allowed)) and not _fits_any(name, self.own_blocked)
+        )
+
+
+def _fits_any(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+class TurnLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one turn is stopped; None leaves a limit to the runtime.
+
+    Attributes:
+        tokens: In and out together.
+        cost: In USD.
+    """
+
+    tokens: int | None = None
+    cost: float | None = None
+
+    def find_excess(self, used: Usage) -> LimitError | None:
+        """The error of a turn that has used up its tokens or its money; None as long as it has not."""
+        if self.tokens is not None and used.input_tokens + used.output_tokens >= self.tokens:
+            spent = f"{used.input_tokens:,} tokens in and {used.output_tokens:,} out were used"
+            return LimitError(f"stopped: {spent}, limits.token_budget is {self.tokens:,}", limit="tokens")
+        if self.cost is not None and used.cost >= self.cost:
+            return LimitError(
+                f"stopped: ${used.cost:.4f} was spent, limits.cost_budget is ${self.cost:.2f}", limit="cost"
+            )
+        return None
+
+
+NO_LIMITS = TurnLimits()
+
+
+def name_turn_limit(spec: SessionSpec, runtime: str) -> str:
+    """What sets how many requests a turn may make: the agent's file, or the settings of the runtime."""
+    return f"runtime.{runtime}.max_turns" if spec.max_turns is None else f"max_turns of the agent {spec.agent!r}"
+
+
+def explain_turn_limit(spec: SessionSpec, runtime: str, turns: int) -> LimitError:
+    """The error of a turn that made as many requests as it may."""
+    source = name_turn_limit(spec, runtime)
+    return LimitError(f"stopped after {turns} turns without a final answer; {source} allows no more", limit="turns")
 
 
 Offered = Callable[[SessionSpec], Sequence[ToolInfo]]
@@ -63,13 +125,22 @@ def fingerprint(spec: SessionSpec) -> str:
         sorted(set(spec.tools)),
         spec.instructions,
         sorted(set(spec.permissions)),
+        None if spec.own_allowed is None else sorted(set(spec.own_allowed)),
+        sorted(set(spec.own_blocked)),
+        spec.may_spawn,
+        spec.max_turns,
     ]
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
 def instructions_of(spec: SessionSpec) -> str:
     """The agent's own instructions, else the built-in ones, which are the same on every runtime."""
-    return spec.instructions or _BUILT_IN.format(cwd=spec.cwd)
+    return spec.instructions if spec.instructions.strip() else built_in_instructions(spec.cwd)
+
+
+def built_in_instructions(cwd: Path) -> str:
+    """What an agent without instructions of its own is given."""
+    return _BUILT_IN.format(cwd=cwd)
 
 
 class OwnTools:
@@ -103,6 +174,7 @@ class Turn:
         tell: Takes `message.delta`, `thinking`, `usage` and the like.
         call_tool: Calls our tools.
         own: Gates and logs the runtime's own tools.
+        limits: Where it is stopped.
     """
 
     prompt: str
@@ -110,6 +182,7 @@ class Turn:
     tell: Tell
     call_tool: CallTurnTool
     own: OwnTools = field(default_factory=OwnTools)
+    limits: TurnLimits = NO_LIMITS
 
 
 class Session(Protocol):

@@ -69,7 +69,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Where an agent is stopped, whatever it wants. The invoker limits its time.
 
     Attributes:
-        turns: Requests that are answered, in one activation.
+        turns: Requests that are answered, in one activation; `turns_from` is what sets it, for messages.
         tokens: In and out together.
         cost: In USD, as far as prices are known.
         attempts: Tries for one reply, the first included.
@@ -84,6 +84,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     turns: int = 100
+    turns_from: str = "runtime.kernel.max_turns"
     tokens: int = 500_000
     cost: float = 5.0
     attempts: int = 6
@@ -118,7 +119,7 @@ class Spending:
         limits, usage = self._limits, self.usage
         if self._turns >= limits.turns:
             raise LimitError(
-                f"stopped after {limits.turns} turns without a final answer; runtime.kernel.max_turns allows no more",
+                f"stopped after {limits.turns} turns without a final answer; {limits.turns_from} allows no more",
                 limit="turns",
             )
         if usage.input_tokens + usage.output_tokens >= limits.tokens:

@@ -13,6 +13,7 @@ from toolstead.errors import (
     SessionLostError,
     StorageError,
     TimedOutError,
+    UnknownAgentError,
 )
 from toolstead.invoker.runtime import Answer
 from toolstead.orchestrator.store import Ending
@@ -25,6 +26,7 @@ _ERROR_CODES: dict[type[Exception], str] = {
     SessionLostError: "session_lost",
     LimitError: "limit",
     TimedOutError: "timeout",
+    UnknownAgentError: "agent",
     StorageError: "storage",
 }
 

@@ -25,12 +25,12 @@ from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.parts import ActiveRun, OrchestratorParts
 from toolstead.orchestrator.performer import RunPerformer
 from toolstead.orchestrator.recovery import Recovery
-from toolstead.orchestrator.request import RunDefaults, RunRequest
+from toolstead.orchestrator.request import AgentConfigs, RunRequest
 from toolstead.orchestrator.store import Accepted, RunCommand, Store
 from toolstead.plugins.hook_runner import HookRunner
 from toolstead.types.call import CallTool
 from toolstead.types.event import Event
-from toolstead.types.run import Run, RunEnd
+from toolstead.types.run import Run, RunEnd, TreeLimits
 from toolstead.types.thread import Message, Thread
 
 LONGEST_TITLE = 80
@@ -54,7 +54,7 @@ class Orchestrator:
         log: EventLog,
         invoker: Invoker,
         call_tool: CallTool,
-        defaults: RunDefaults,
+        agents: AgentConfigs,
         hooks: HookRunner,
         own_tools: OwnFor | None = None,
         clock: Clock = REAL_CLOCK,
@@ -67,12 +67,12 @@ class Orchestrator:
             invoker=invoker,
             call_tool=call_tool,
             own_tools=own_tools,
-            defaults=defaults,
+            agents=agents,
             hooks=hooks,
             clock=clock,
             ids=ids or Ids(),
         )
-        self._defaults, self._active = defaults, parts.active
+        self.agents, self._active = agents, parts.active
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._steering = OwnedTasks()
         self._recovery = Recovery(parts)
@@ -105,7 +105,9 @@ class Orchestrator:
 
         Raises:
             StorageError: It could not be stored, and no run is started.
+            UnknownAgentError: No such agent.
             RuntimeFailureError: No such runtime, or no such model of it.
+            LimitError: It is a child, and its parent's limits allow no more.
             NotFoundError: The thread must exist, and does not.
         """
         thread_id = request.thread_id or self._parts.ids.new_id("thread")
@@ -125,6 +127,7 @@ class Orchestrator:
                 run,
                 thread=thread,
                 idempotency_key=request.idempotency_key,
+                limits=self._limits_of_parent(active),
                 events=[create_message_event(message)],
             )
         except asyncio.CancelledError:
@@ -207,32 +210,32 @@ class Orchestrator:
         """
         is_fresh = await self._freshness.may_prewarm(thread_id)
         thread = await self.store.read_thread(thread_id)
-        model = thread.model or self._defaults.model
-        runtime = self._defaults.runtime(thread.runtime, model)
+        config = self.agents.resolve_agent(thread.agent, model=thread.model, runtime=thread.runtime)
+        runtime = config.runtime
         if not is_fresh:
             return False, runtime.name
         request = self._performer.request_session(
             thread_id,
-            runtime,
+            config,
             stored=thread.session_id,
-            agent=thread.agent or self._defaults.agent,
-            model=runtime.resolve_model(model),
+            may_spawn=config.tree.max_depth > 0,
             has_history=bool(await self.store.list_messages(thread_id, limit=1)),
         )
         return await self.invoker.pool.prewarm(request), runtime.name
 
     async def delete_thread(self, thread_id: str) -> None:
-        """End a thread's runs in all processes, then delete it with everything in it.
+        """End the runs of a thread and of those below it in all processes, then delete them with everything in them.
 
         Raises:
             NotFoundError: No such thread.
         """
         await self.store.read_thread(thread_id)
-        ours = [active for active in self._active.values() if active.run.thread_id == thread_id]
-        await self._end_runs(ours, "cancelled", DELETED)
-        others = await self.store.list_runs(thread_id=thread_id, unfinished=True, limit=MOST_WAITING)
-        await asyncio.gather(*(self.cancel(run.id, DELETED) for run in others))
-        self._freshness.mark_outdated(thread_id)
+        for one in await self.store.list_thread_tree(thread_id):  # its own run first: it starts no more below it
+            ours = [active for active in self._active.values() if active.run.thread_id == one]
+            await self._end_runs(ours, "cancelled", DELETED)
+            others = await self.store.list_runs(thread_id=one, unfinished=True, limit=MOST_WAITING)
+            await asyncio.gather(*(self.cancel(run.id, DELETED) for run in others))
+            self._freshness.mark_outdated(one)
         await self.log.catch_up()  # readers get the ends of its runs
         await self.store.delete_thread(thread_id)
 
@@ -245,27 +248,48 @@ class Orchestrator:
                 raise
             title = " ".join(request.prompt.split())
             title = title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
-            return Thread(id=thread_id, created_at=self._parts.clock.now(), title=title)
+            return Thread(
+                id=thread_id,
+                created_at=self._parts.clock.now(),
+                title=title,
+                parent_thread_id=request.parent_thread_id,
+            )
 
     def _create_run(self, thread: Thread, request: RunRequest) -> ActiveRun:
-        """The run that will answer a request. Raises RuntimeFailureError."""
-        model = request.model or thread.model or self._defaults.model
-        runtime = self._defaults.runtime(request.runtime or thread.runtime, model)
+        """The run that will answer a request. Raises UnknownAgentError and RuntimeFailureError."""
+        config = self.agents.resolve_agent(
+            request.agent or thread.agent,
+            model=request.model or thread.model,
+            runtime=request.runtime or thread.runtime,
+            is_child=request.parent_run_id is not None,
+        )
+        parent = self._active.get(request.parent_run_id or "")
         run = Run(
             id=self._parts.ids.new_id("run"),
             thread_id=thread.id,
             prompt=request.prompt,
             created_at=self._parts.clock.now(),
             owner=self.store.owner,
-            agent=request.agent or thread.agent or self._defaults.agent,
-            runtime=runtime.name,
-            model=runtime.resolve_model(model),
+            agent=config.agent,
+            runtime=config.runtime.name,
+            model=config.model,
             parent_run_id=request.parent_run_id,
             parent_agent=request.parent_agent,
+            root_run_id=request.root_run_id,
             task_id=request.task_id,
             depth=request.depth,
+            attempt=request.attempt,
         )
-        return ActiveRun(run=run, request=request)
+        limits = config.tree if parent is None else parent.limits.limit_child(config.tree)
+        return ActiveRun(run=run, request=request, limits=limits)
+
+    def _limits_of_parent(self, active: ActiveRun) -> TreeLimits | None:
+        """What the run's parent may start; None for a run without one, and for another try of a child's work."""
+        run = active.run
+        if run.parent_run_id is None or run.attempt > 1:
+            return None
+        parent = self._active.get(run.parent_run_id)
+        return (parent or active).limits
 
     async def _steer(self, request: RunRequest) -> Accepted:
         thread_id, key = request.thread_id, request.idempotency_key

@@ -20,11 +20,11 @@ from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.runtime_calls import OwnFor
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.orchestrator.ids import Ids
-from toolstead.orchestrator.request import RunDefaults, RunRequest
+from toolstead.orchestrator.request import AgentConfigs, RunRequest
 from toolstead.orchestrator.store import Store
 from toolstead.plugins.hook_runner import HookRunner
 from toolstead.types.call import CallTool
-from toolstead.types.run import NOTHING_USED, Run, RunEnd, Usage
+from toolstead.types.run import NOTHING_USED, Run, RunEnd, TreeLimits, Usage
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -33,6 +33,7 @@ class ActiveRun:
 
     Attributes:
         request: What was asked for.
+        limits: How far the tree below it may grow.
         stored_session: The thread's stored session id; known once the run began.
         wanted_end: The requested end, and its reason.
         is_ending: Its end is being stored.
@@ -46,6 +47,7 @@ class ActiveRun:
 
     run: Run
     request: RunRequest
+    limits: TreeLimits = field(default_factory=TreeLimits)
     stored_session: str | None = None
     wanted_end: tuple[RunEnd, str] | None = None
     is_ending: bool = False
@@ -95,6 +97,7 @@ class OrchestratorParts:
     """The ports, the settings, and the runs that this process owns.
 
     Attributes:
+        agents: Configures the agents.
         own_tools: Checks and logs tools of a runtime's own; without it none is used.
         clock: Time and waiting; a simulation puts its own there.
         ids: Makes ids; likewise.
@@ -104,7 +107,7 @@ class OrchestratorParts:
     log: EventLog
     invoker: Invoker
     call_tool: CallTool
-    defaults: RunDefaults
+    agents: AgentConfigs
     hooks: HookRunner
     own_tools: OwnFor | None = None
     clock: Clock = REAL_CLOCK

@@ -23,7 +23,6 @@ from msgspec import structs
 from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.errors import InvocationError, NoRoomError, NotFoundError, StorageError
 from toolstead.invoker.lease import SessionRequest
-from toolstead.invoker.runtime import Runtime, SessionSpec
 from toolstead.orchestrator.endings import (
     choose_end_type,
     create_start_event,
@@ -36,6 +35,7 @@ from toolstead.orchestrator.freshness import SessionFreshness
 from toolstead.orchestrator.ids import format_session_id, parse_session_id
 from toolstead.orchestrator.parts import ActiveRun, OrchestratorParts
 from toolstead.orchestrator.recovery import Recovery, repeat_pauses
+from toolstead.orchestrator.request import RunConfig
 from toolstead.orchestrator.store import Behind, Ending, HeldRun
 from toolstead.types.call import Caller
 from toolstead.types.event import Event
@@ -78,23 +78,22 @@ class RunPerformer:
     def request_session(
         self,
         thread_id: str,
-        runtime: Runtime,
+        config: RunConfig,
         *,
         stored: str | None,
-        agent: str,
-        model: str,
+        may_spawn: bool,
         has_history: bool,
         cwd: str | None = None,
         resume: str | None = None,
         may_wait: bool = True,
     ) -> SessionRequest:
         """The session that a thread needs; prewarming and invoking both build it here."""
-        defaults = self._parts.defaults
+        agents = self._parts.agents
         return SessionRequest(
-            runtime=runtime,
-            spec=SessionSpec(agent=agent, model=model, cwd=defaults.cwd / (cwd or ""), tools=defaults.tools(agent)),
+            runtime=config.runtime,
+            spec=agents.build_spec(config, cwd=agents.cwd / (cwd or ""), may_spawn=may_spawn),
             thread_id=thread_id,
-            resume=resume or parse_session_id(stored, runtime.name),
+            resume=resume or parse_session_id(stored, config.runtime.name),
             has_history=has_history,
             may_wait=may_wait,
         )
@@ -134,23 +133,29 @@ class RunPerformer:
             raise asyncio.CancelledError
         if not await self._begin_run(active):
             return self._fail_run(active, "cancelled", "cancelled", "another process gave it an end")
-        run, request = active.run, active.request
+        run, request, agents = active.run, active.request, self._parts.agents
+        # Its file may have changed while it waited; what was chosen for the run stays.
+        config = agents.resolve_agent(
+            run.agent, model=run.model, runtime=run.runtime, is_child=run.parent_run_id is not None
+        )
+        may_spawn = run.depth < active.limits.max_depth
         await self.run_observer(self._hooks.on_message(run.thread_id, "user", run.prompt))
         caller = Caller(
             thread_id=run.thread_id,
             run_id=run.id,
             agent_id=run.agent,
-            cwd=None if request.cwd is None else self._parts.defaults.cwd / request.cwd,
+            cwd=None if request.cwd is None else agents.cwd / request.cwd,
             task_id=run.task_id,
             parent_agent_id=run.parent_agent or None,
             depth=run.depth,
+            root_run_id=run.root_run_id,
+            may_spawn=may_spawn,
         )
         session = self.request_session(
             run.thread_id,
-            self._parts.defaults.runtime(run.runtime, ""),
+            config,
             stored=active.stored_session,
-            agent=run.agent,
-            model=run.model,
+            may_spawn=may_spawn,
             has_history=active.stored_session is not None
             or len(await self._store.list_messages(run.thread_id, limit=2)) > 1,
             cwd=request.cwd,
@@ -164,7 +169,8 @@ class RunPerformer:
             tell=partial(self._emit_event, active, caller),
             call_tool=self._parts.call_tool,
             own_tools=self._parts.own_tools,
-            timeout=request.timeout if request.timeout is not None else self._parts.defaults.timeout,
+            limits=config.turn,
+            timeout=request.timeout if request.timeout is not None else config.timeout,
             before=partial(self._make_prompt, run),
             on_session_id=partial(_note_session, active),
         )

@@ -1,31 +1,67 @@
-"""Requests to the orchestrator, and their defaults."""
+"""Requests to the orchestrator, and how an agent is configured for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
-from toolstead.invoker.runtime import Runtime
+from toolstead.invoker.runtime import Runtime, SessionSpec, TurnLimits
 from toolstead.types.call import Caller
+from toolstead.types.run import TreeLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunDefaults:
-    """The defaults of a run, where neither it nor its thread sets a value.
+class RunConfig:
+    """How an agent runs: what the call says, else its file, else the settings.
 
     Attributes:
-        runtime: Finds a runtime by its name; an empty one means the settings' choice for the model, which comes second.
-            Raises RuntimeFailureError when there is none, or it is unavailable.
-        tools: The names of the tools that an agent is offered now.
+        agent: Its name.
+        runtime: Drives the model.
+        model: The model's full name; empty for the runtime's own choice.
+        timeout: Seconds that a run may take.
+        tree: How far the tree below a run may grow.
+        turn: Where one turn is stopped.
     """
 
     agent: str
+    runtime: Runtime
     model: str
-    cwd: Path
     timeout: float
-    runtime: Callable[[str, str], Runtime]
-    tools: Callable[[str], tuple[str, ...]]
+    tree: TreeLimits
+    turn: TurnLimits
+
+
+class AgentConfigs(Protocol):
+    """Configures agents; `app/agent_configs.py` implements it."""
+
+    @property
+    def cwd(self) -> Path:
+        """The folder that agents work in."""
+        ...
+
+    def resolve_agent(self, agent: str, *, model: str = "", runtime: str = "", is_child: bool = False) -> RunConfig:
+        """How an agent runs now; an empty name leaves the choice to its file and the settings.
+
+        Args:
+            agent: Its name; empty for the settings' one.
+            model: The model that the call asks for.
+            runtime: The runtime that the call asks for.
+            is_child: Whether a run asks; some agents are only for those.
+
+        Raises:
+            UnknownAgentError: There is no such agent.
+            RuntimeFailureError: There is no such runtime or model, or it is unavailable.
+        """
+        ...
+
+    def choose_runtime(self, preferred: str, model: str) -> Runtime:
+        """The preferred runtime if it runs this model, else the one that does. Raises RuntimeFailureError."""
+        ...
+
+    def build_spec(self, config: RunConfig, *, cwd: Path, may_spawn: bool) -> SessionSpec:
+        """What a session of this agent is built with, now."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +71,11 @@ class RunRequest:
     Attributes:
         thread_must_exist: A thread that is not there is refused; otherwise it is made.
         parent_run_id: The run whose tool call asks; `parent_agent` is that run's agent.
+        parent_thread_id: The thread of that run; a new thread of this request stands below it.
+        root_run_id: The run at the top of the tree.
         task_id: The delegated task that the run works on.
         depth: How many runs stand above this one.
+        attempt: Which try of the same work it is; only the first one counts as a child.
         may_wait: False for a child whose parent waits for it: where others wait for a room or behind another run of
             the thread, it is refused. So a run that holds a room never waits for one: no deadlock.
     """
@@ -53,8 +92,11 @@ class RunRequest:
     thread_must_exist: bool = False
     parent_run_id: str | None = None
     parent_agent: str = ""
+    parent_thread_id: str | None = None
+    root_run_id: str | None = None
     task_id: str | None = None
     depth: int = 0
+    attempt: int = 1
     may_wait: bool = True
 
     def as_child_of(self, caller: Caller) -> RunRequest:
@@ -63,6 +105,8 @@ class RunRequest:
             self,
             parent_run_id=caller.run_id,
             parent_agent=caller.agent_id or "",
+            parent_thread_id=caller.thread_id,
+            root_run_id=caller.root_run_id or caller.run_id,
             task_id=caller.task_id,
             depth=caller.depth + 1,
             may_wait=False,

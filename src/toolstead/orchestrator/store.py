@@ -19,7 +19,7 @@ import msgspec
 if TYPE_CHECKING:
     from toolstead.types.approval import Approval, ApprovalDecision
     from toolstead.types.event import Event, NewEvent
-    from toolstead.types.run import Run, RunEnd, RunError, Usage
+    from toolstead.types.run import Run, RunEnd, RunError, TreeLimits, Usage
     from toolstead.types.thread import Message, Thread
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -221,8 +221,12 @@ class Store(Protocol):
         """Change title, agent, runtime, model or session_id. Raises NotFoundError."""
         ...
 
+    async def list_thread_tree(self, id: str) -> list[str]:
+        """The ids of a thread and of every thread below it; of the thread alone when it is not there."""
+        ...
+
     async def delete_thread(self, id: str) -> None:
-        """Delete it with its messages, runs, events and idempotency keys. Raises NotFoundError.
+        """Delete it, and every thread below it, with messages, runs, events and idempotency keys. Raises NotFoundError.
 
         A run of it that is still going on finds, when it ends, that it is gone; end it first.
         """
@@ -269,12 +273,15 @@ class Store(Protocol):
         *,
         thread: Thread | None = None,
         idempotency_key: str | None = None,
+        limits: TreeLimits | None = None,
         events: Sequence[NewEvent] = (),
     ) -> Accepted:
         """Keep a message and the queued run that will answer it, in one commit.
 
         A thread that is not there is made as `thread` says, else with the run's agent, runtime and model.
-        A key that the thread has seen gives the ids it was used for, and keeps nothing.
+        A key that the thread has seen gives the ids it was used for, and keeps nothing. With `limits`, those of its
+        parent, a run that would exceed one is refused with a LimitError: its depth, the children of its parent and
+        the descendants of its root are counted in this commit.
         """
         ...
 

@@ -99,6 +99,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         max_output: Bytes shown to a caller; the settings' `tools.max_output` by default.
         progress: Declares that it reports progress.
         interactive: Declares that it talks to its caller.
+        spawns: Declares that it starts agents; a run that may start none does not see it.
         title: A name for people.
     """
 
@@ -113,6 +114,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     max_output: int | None = None
     progress: bool = False
     interactive: bool = False
+    spawns: bool = False
     title: str | None = None
 
 

@@ -52,6 +52,7 @@ def tool(
     max_output: int | None = None,
     progress: bool = False,
     interactive: bool = False,
+    spawns: bool = False,
     title: str | None = None,
 ) -> Callable[[Function], Tool]: ...
 def tool(
@@ -65,6 +66,7 @@ def tool(
     max_output: int | None = None,
     progress: bool = False,
     interactive: bool = False,
+    spawns: bool = False,
     title: str | None = None,
 ) -> Tool | Callable[[Function], Tool]:
     """Make a `Tool` of an async function.
@@ -94,6 +96,7 @@ def tool(
             max_output=max_output,
             progress=progress,
             interactive=interactive,
+            spawns=spawns,
             title=title,
         )
 

@@ -58,6 +58,8 @@ class Agents(Protocol):
     ) -> Run:
         """Ask an agent, and wait for the end of its run; a failure is in the run's `error`.
 
+        Raises ToolError when nothing was started: there is no such agent, or a limit of the tree of runs is reached.
+
         A tool passes on the `meta` of the call it is in: the run is then a child of the run that called the tool, and
         is refused (`no_room`) where it would wait while that one waits for it. Without it, never ask for a thread
         whose run is waiting for you: runs of a thread come one after the other.

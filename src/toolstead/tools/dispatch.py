@@ -129,7 +129,9 @@ class Dispatcher:
             UnknownToolError: No such tool, or it is blocked, or the calling agent may not see it.
             asyncio.CancelledError: The caller was cancelled; so was the handler.
         """
-        view = self._registry.current if caller.agent_id is None else self._registry.find_view(caller.agent_id)
+        registry = self._registry
+        is_plain = caller.agent_id is None and caller.may_spawn
+        view = registry.current if is_plain else registry.find_view(caller.agent_id, may_spawn=caller.may_spawn)
         registered = view.tools.get(name)
         if registered is None:
             raise self._unknown_tool(view, name, caller)

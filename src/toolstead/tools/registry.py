@@ -20,6 +20,7 @@ from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.schema.compiled import Documents
 from toolstead.tools.definition import RegisteredTool, define_tool
 from toolstead.tools.generation import (
+    EVERYTHING,
     Generation,
     ToolView,
     ViewRule,
@@ -226,15 +227,22 @@ class Registry:
         """Set the views of some agents, by their names; from the next lookup on."""
         self._rules, self._views = dict(rules), {}
 
-    def find_view(self, agent: str | None) -> ToolView:
-        """What an agent may see and call now: the same object while nothing changes; None means the default view."""
-        generation = self.current
-        if agent is None or agent not in self._rules:
-            return generation
-        built = self._views.get(agent)
-        if built is None or built[0] is not generation:
-            built = self._views[agent] = (generation, self._rules[agent].build_view(generation))
-        return built[1]
+    def find_view(self, agent: str | None, *, may_spawn: bool = True) -> ToolView:
+        """What an agent may see and call now: the same object while nothing changes; None means the default view.
+
+        A run that may start no agents does not see the tools that do.
+        """
+        view: ToolView = self.current
+        if agent is not None and (rule := self._rules.get(agent)) is not None:
+            built = self._views.get(agent)
+            if built is None or built[0] is not view:
+                built = self._views[agent] = (self.current, rule.build_view(self.current))
+            view = built[1]
+        return view if may_spawn else view.without_spawning
+
+    def find_rule(self, agent: str) -> ViewRule:
+        """What decides on an agent's view."""
+        return self._rules.get(agent, EVERYTHING)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Subscribe, on the event loop, to every swap that changed the tools or what is quarantined.

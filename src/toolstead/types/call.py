@@ -28,6 +28,10 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str | None = None
     parent_agent_id: str | None = None
     depth: int = 0
+    root_run_id: str | None = None
+    """The run at the top of the tree; None where the run itself is."""
+    may_spawn: bool = True
+    """Whether its run may start agents; a tool that does is unknown to one that may not."""
     cwd: Path | None = None
     """The folder that the run works in; None for the project's root."""
     nested: int = 0

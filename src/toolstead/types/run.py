@@ -60,6 +60,28 @@ class RunError(SentStruct, frozen=True, kw_only=True):
     message: str
 
 
+class TreeLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the tree below a run may grow; the commit that accepts a child counts.
+
+    Attributes:
+        max_depth: The depth of the deepest run; the root is 0. A run there is offered no tool that starts agents.
+        max_fanout: Children of this run, finished ones included.
+        max_descendants: Runs below the root of its tree.
+    """
+
+    max_depth: int = 5
+    max_fanout: int = 8
+    max_descendants: int = 64
+
+    def limit_child(self, own: TreeLimits) -> TreeLimits:
+        """The limits of a child with limits of its own: the tree's stay those of the root, and none is exceeded."""
+        return TreeLimits(
+            max_depth=min(self.max_depth, own.max_depth),
+            max_fanout=own.max_fanout,
+            max_descendants=self.max_descendants,
+        )
+
+
 class Invoking(msgspec.Struct, frozen=True, kw_only=True):
     """An invocation that is about to begin, as `on_before_invoke` gets it.
 

@@ -30,7 +30,7 @@ MAIN_KEYS = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_AP
 
 
 def runtimes(settings: RuntimeSettings, environ: dict[str, str], project: Path) -> Runtimes:
-    return Runtimes(settings, LimitSettings(), project=project, data=project, keys=Keys(environ), offered=lambda _: ())
+    return Runtimes(settings, project=project, data=project, keys=Keys(environ), offered=lambda _: ())
 
 
 @pytest.mark.requires("claude", "codex")

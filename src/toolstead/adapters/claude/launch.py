@@ -19,6 +19,16 @@ SERVER = "toolstead"
 OUR_PREFIX = f"mcp__{SERVER}__"
 """Begins the names of our tools there."""
 
+CLAUDE_TOOLS = frozenset(
+    {
+        *("Agent", "AskUserQuestion", "Bash", "BashOutput", "Edit", "EnterPlanMode", "ExitPlanMode", "Glob", "Grep"),
+        *("KillBash", "KillShell", "LS", "LSP", "MultiEdit", "NotebookEdit", "NotebookRead", "Read", "Skill"),
+        *("SlashCommand", "Task", "TaskOutput", "TaskStop", "TodoRead", "TodoWrite", "ToolSearch", "WebFetch"),
+        *("WebSearch", "Write"),
+    }
+)
+"""The tools that Claude Code brings itself, as files of agents name them."""
+
 KEY, ADDRESS = "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"
 
 _PASSED = frozenset(
@@ -70,7 +80,7 @@ class Launches:
         lookup: Returns the key and the address.
         folder: Private: configuration, conversations and temporary files are kept here.
         login: Use the user's own configuration instead, without a key.
-        max_turns: Model requests allowed for one prompt.
+        max_turns: Model requests allowed for one prompt, unless the agent's file says how many.
     """
 
     environ: Mapping[str, str]
@@ -100,12 +110,16 @@ class Launches:
             key=key,
         )
 
+    def limit_turns(self, spec: SessionSpec) -> int:
+        """How many model requests a session may make for one prompt."""
+        return self.max_turns if spec.max_turns is None else spec.max_turns
+
     def _build_arguments(self, spec: SessionSpec, prompt: Path, own: Sequence[str], resume: str | None) -> list[str]:
         model = model_name(spec.model)
         return [
             *("--output-format", "stream-json", "--input-format", "stream-json", "--verbose"),
             *("--include-partial-messages", "--replay-user-messages"),
-            *("--max-turns", str(self.max_turns)),
+            *("--max-turns", str(self.limit_turns(spec))),
             *("--system-prompt-file", str(prompt)),
             *("--tools", ",".join(own)),
             # Ours are allowed as a whole, those of a later reload included. Claude's own ones are not: what our hook

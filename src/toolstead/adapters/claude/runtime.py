@@ -94,7 +94,7 @@ class ClaudeRuntime:
         """
         if resume is not None and _ID.fullmatch(resume) is None:
             raise SessionLostError(f"{resume[:100]!r} is not a conversation of Claude Code")
-        own = own_tools(self._tools, spec.permissions)
+        own = own_tools(spec.permitted_tools(self._tools))
         launch = await asyncio.to_thread(self._prepare_launch, spec, own, resume)
         from toolstead.adapters.claude.connection import BrokenError
         from toolstead.adapters.claude.session import ClaudeSession
@@ -108,7 +108,7 @@ class ClaudeRuntime:
             copies=self._copies,
             own=own,
             resume=resume,
-            max_turns=self._launches.max_turns,
+            max_turns=self._launches.limit_turns(spec),
         )
         try:
             await session.open()

@@ -96,7 +96,7 @@ class ClaudeSession:
             raise RuntimeFailureError("this session is closed")
         if self._progress is not None:
             raise RuntimeFailureError("this session runs a turn already")
-        progress = self._progress = TurnProgress(turn, self._spending, max_turns=self._max_turns)
+        progress = self._progress = TurnProgress(turn, self._spec, self._spending, max_turns=self._max_turns)
         beginning = asyncio.create_task(self._send_text(progress, turn.prompt, is_prompt=True))
         try:
             await asyncio.shield(beginning)
@@ -119,7 +119,7 @@ class ClaudeSession:
 
     async def adapt_to(self, spec: SessionSpec) -> bool:
         """Apply other tools or another model; everything else needs a new session."""
-        like_this = replace(spec, model=self._spec.model, tools=self._spec.tools)
+        like_this = replace(spec, model=self._spec.model, tools=self._spec.tools, may_spawn=self._spec.may_spawn)
         if fingerprint(like_this) != fingerprint(self._spec) or not self.is_usable:
             return False
         if spec.model != self._spec.model:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from claude_agent_sdk import (
     AssistantMessage,
@@ -21,9 +21,11 @@ from claude_agent_sdk import (
     TextBlock,
     UserMessage,
 )
+from genai_prices import Usage as PricedUsage
+from genai_prices import calc_price
 
 from toolstead.errors import InvocationError, LimitError, RuntimeFailureError
-from toolstead.invoker.runtime import Answer, Turn
+from toolstead.invoker.runtime import Answer, SessionSpec, Turn, explain_turn_limit
 from toolstead.types.run import NOTHING_USED, Usage
 
 logger = logging.getLogger(__name__)
@@ -84,6 +86,41 @@ class ClaudeUsage:
         return total - before if total >= before else total
 
 
+class ReplyUsage:
+    """Adds up what the replies of a turn have used so far, before the program reports the whole: for the budget."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model.removeprefix("anthropic:")
+        self._replies: dict[str, dict[str, float]] = {}
+
+    def add_counts(self, id: str, counts: Mapping[str, Any] | None) -> None:
+        """Note the tokens of a reply; later counts of the same reply are never smaller."""
+        known = self._replies.setdefault(id, {})
+        for name in _OF_TURN:
+            known[name] = max(known.get(name, 0), _read_count((counts or {}).get(name)))
+
+    @property
+    def total(self) -> Usage:
+        """The usage of all replies; its cost is by the price list, and 0 where that does not have the model."""
+        read, written = _sum_tokens(self._replies.values(), _OF_TURN)
+        return Usage(input_tokens=read, output_tokens=written, cost=self._estimate_cost())
+
+    def _estimate_cost(self) -> float:
+        fresh, stored, cached, written = (
+            int(sum(counts[name] for counts in self._replies.values())) for name in _OF_TURN
+        )
+        usage = PricedUsage(
+            input_tokens=fresh + stored + cached,
+            cache_write_tokens=stored,
+            cache_read_tokens=cached,
+            output_tokens=written,
+        )
+        try:
+            return float(calc_price(usage, self._model, provider_id="anthropic").total_price)
+        except (LookupError, ValueError):
+            return 0.0
+
+
 class TurnProgress:
     """The state of a turn.
 
@@ -99,13 +136,15 @@ class TurnProgress:
         parents: The calls that started the subagents that made other calls, by the ids of those.
     """
 
-    def __init__(self, turn: Turn, spending: ClaudeUsage, *, max_turns: int) -> None:
+    def __init__(self, turn: Turn, spec: SessionSpec, spending: ClaudeUsage, *, max_turns: int) -> None:
         self.turn = turn
         self.end: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.acted = False
         self.halt: InvocationError | None = None
         self.stopping: asyncio.Task[None] | None = None
+        self._spec = spec
         self._spending = spending
+        self._replied = ReplyUsage(spec.model)
         self._max_turns = max_turns
         self._replies: set[str] = set()
         self.agents: dict[str, str] = {}
@@ -159,8 +198,13 @@ class TurnProgress:
 
     def _take_stream_event(self, event: Mapping[str, Any]) -> None:
         match event:
-            case {"type": "message_start", "message": {"id": str(id)}}:
+            case {"type": "message_start", "message": {"id": str(id), **message}}:
                 self._streamed = id
+                self._replied.add_counts(id, message.get("usage"))
+            case {"type": "message_delta", "usage": dict(usage), "delta": {"stop_reason": reason}}:
+                self._replied.add_counts(self._streamed, cast("Mapping[str, Any]", usage))
+                if reason == "tool_use":
+                    self._halt_at_budget()
             case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}} if text:
                 self.turn.tell("message.delta", {"text": text})
             case {"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": str(text)}} if text:
@@ -176,6 +220,9 @@ class TurnProgress:
         others = message.parent_tool_use_id is not None  # the turn's own answer is still to come
         if len(self._replies) > self._max_turns or (others and len(self._replies) == self._max_turns):
             self.halt = self._limit_error()
+        if others:
+            self._replied.add_counts(message.message_id, message.usage)
+            self._halt_at_budget()
 
     def _take_retry(self, data: Mapping[str, Any]) -> None:
         """Note that a request failed and is about to be retried; a refused key makes retries pointless.
@@ -192,10 +239,11 @@ class TurnProgress:
         )
 
     def _limit_error(self) -> LimitError:
-        return LimitError(
-            f"stopped after {self._max_turns} turns without a final answer; runtime.claude.max_turns allows no more",
-            limit="turns",
-        )
+        return explain_turn_limit(self._spec, "claude", self._max_turns)
+
+    def _halt_at_budget(self) -> None:
+        """Halt where another request is to follow and the budget is used up; the answer itself is never cut off."""
+        self.halt = self.halt or self.turn.limits.find_excess(self._replied.total)
 
     def _take_assistant(self, message: AssistantMessage) -> None:
         """Process a whole message; its text is reported only if it was not streamed."""

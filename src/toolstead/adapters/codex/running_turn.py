@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from toolstead.adapters.codex.app_server import AppServer, ProcessGoneError, RefusedByCodexError
 from toolstead.adapters.codex.own_tools import OwnUses, run_in_task
-from toolstead.errors import InvocationError, LimitError, RuntimeFailureError
-from toolstead.invoker.runtime import Answer, Turn
+from toolstead.errors import InvocationError, RuntimeFailureError
+from toolstead.invoker.runtime import Answer, SessionSpec, Turn, explain_turn_limit
 from toolstead.types.result import Failure, ToolResult
 from toolstead.types.run import NOTHING_USED, Usage
 
@@ -38,7 +38,14 @@ class RunningTurn:
         steered: Whether it was given messages while it ran.
     """
 
-    def __init__(self, turn: Turn, *, max_turns: int) -> None:
+    def __init__(self, turn: Turn, spec: SessionSpec, *, max_turns: int) -> None:
+        """Begin nothing yet.
+
+        Args:
+            turn: The turn.
+            spec: What its session is built with.
+            max_turns: Model requests allowed, unless the specification says how many.
+        """
         self.id: str | None = None
         self.ending: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
@@ -49,7 +56,8 @@ class RunningTurn:
         self._text = ""
         self._usage = NOTHING_USED
         self._total: Any = None
-        self._max_turns = max_turns
+        self._spec = spec
+        self._max_turns = max_turns if spec.max_turns is None else spec.max_turns
         self._replies = 0
         self._called = self._unanswered = False
         self._why = ""
@@ -187,13 +195,9 @@ class RunningTurn:
         # End it at its limit of replies: Codex reports the usage of each after its calls are done.
         self._replies += 1
         if self._replies > self._max_turns or (self._replies == self._max_turns and self._called):
-            self.fail_turn(
-                LimitError(
-                    f"stopped after {self._max_turns} turns without a final answer; runtime.codex.max_turns allows no "
-                    "more",
-                    limit="turns",
-                )
-            )
+            self.fail_turn(explain_turn_limit(self._spec, "codex", self._max_turns))
+        elif self._called and (excess := self._turn.limits.find_excess(self._usage)) is not None:
+            self.fail_turn(excess)
         self._called = False
 
     def _complete_turn(self, turn: Mapping[str, Any]) -> None:

@@ -100,7 +100,7 @@ class CodexRuntime:
         stations, copies = await self._load_parts()
         from toolstead.adapters.codex.session import CodexSession
 
-        self._check_permissions(spec.permissions)
+        self._check_permissions(spec.permitted_tools(self._tools))
         again = True
         while True:
             station = await stations.enter_station()

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import mcp_types
@@ -58,7 +57,7 @@ class CodexSession:
             spec: What it is built with.
             offered: The tools of an agent.
             copies: The tools as sent to Codex.
-            own: Built-in tools of Codex that are always permitted.
+            own: Built-in tools of Codex that the settings permit.
             hooked: Whether Codex calls our hook for its built-in tools; not in the user's own home, where the same
                 setting would enable hooks that the user has not trusted.
             max_turns: Model requests allowed for one prompt.
@@ -66,7 +65,8 @@ class CodexSession:
         self._station = station
         self._stations = stations
         self._own = own
-        self._spec = self._with_own(spec)
+        self._spec = spec
+        self._permitted = spec.permitted_tools(own)
         self._offered = offered
         self._copies = copies
         self._hooked = hooked
@@ -108,9 +108,10 @@ class CodexSession:
         token = endpoint.issue_token(self)
         old, self._token = self._token, token
         endpoint.revoke_token(old)
-        params = _settings_of(spec, endpoint.server_settings(token), hooked=self._hooked)
+        shell = self._may_run_commands
+        params = _settings_of(spec, endpoint.server_settings(token), hooked=self._hooked, shell=shell)
         if resume is None:
-            await self._open("thread/start", params | _surroundings_of(spec), None)
+            await self._open("thread/start", params | _surroundings_for(shell=shell), None)
             return
         params |= {"threadId": resume, "excludeTurns": True}
         await self._open("thread/resume", params, resume)
@@ -122,6 +123,10 @@ class CodexSession:
         if not endpoint.was_used(token):
             raise RuntimeFailureError(f"Codex does not unload the conversation {resume!r}, so it cannot be resumed")
         self.is_resumed = True
+
+    @property
+    def _may_run_commands(self) -> bool:
+        return "shell" in self._permitted
 
     async def _open(self, method: str, params: Mapping[str, Any], resume: str | None) -> None:
         """Have Codex load the thread; a caller that is cancelled meanwhile still knows its id, and can unload it."""
@@ -167,7 +172,7 @@ class CodexSession:
     async def run(self, turn: Turn) -> Answer:
         """Answer a prompt."""
         self._check_free()
-        playing = self._running = RunningTurn(turn, max_turns=self._max_turns)
+        playing = self._running = RunningTurn(turn, self._spec, max_turns=self._max_turns)
         starting: asyncio.Task[None] | None = None
         try:
             await self._offer_now()
@@ -216,11 +221,10 @@ class CodexSession:
 
     async def adapt_to(self, spec: SessionSpec) -> bool:
         """Apply another specification: the thread is re-attached, its conversation is kept."""
-        wanted = self._with_own(spec)
-        if wanted.permissions != self._spec.permissions:
+        if sorted(spec.permitted_tools(self._own)) != sorted(self._permitted):
             return False  # their permission is decided when a session is opened
-        if fingerprint(wanted) != fingerprint(self._spec):
-            self._spec = wanted
+        if fingerprint(spec) != fingerprint(self._spec):
+            self._spec = spec
             await self._attach_anew()
         return self.is_usable
 
@@ -285,9 +289,6 @@ class CodexSession:
         if self._broken:
             raise SessionLostError("this session could not be re-attached to Codex")
 
-    def _with_own(self, spec: SessionSpec) -> SessionSpec:
-        return replace(spec, permissions=tuple(sorted({*spec.permissions, *self._own})))
-
     async def _end_commands(self) -> None:
         """End the background processes of its commands: Codex leaves them running, even after an interrupt."""
         params = {"threadId": self._thread}
@@ -315,7 +316,8 @@ class CodexSession:
         playing.begin_turn(str(answer["turn"]["id"]))
 
     async def _send_start(self, items: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        params: dict[str, Any] = {"threadId": self._thread, "input": items, **_surroundings_of(self._spec)}
+        surroundings = _surroundings_for(shell=self._may_run_commands)
+        params: dict[str, Any] = {"threadId": self._thread, "input": items, **surroundings}
         answer = await self._station.server.send_request("turn/start", params)
         self._ran = True
         return answer
@@ -364,9 +366,8 @@ class CodexSession:
         server.listeners.pop(thread, None)
 
 
-def _settings_of(spec: SessionSpec, endpoint: Mapping[str, Any], *, hooked: bool) -> dict[str, Any]:
+def _settings_of(spec: SessionSpec, endpoint: Mapping[str, Any], *, hooked: bool, shell: bool) -> dict[str, Any]:
     """The parameters of a thread, to start or resume it; `endpoint` says how our MCP server is reached."""
-    shell = "shell" in spec.permissions
     settings: dict[str, Any] = {
         "cwd": str(spec.cwd),
         # Not "untrusted", which asks about every command: an approved one that fails in the sandbox is run again
@@ -387,9 +388,9 @@ def _settings_of(spec: SessionSpec, endpoint: Mapping[str, Any], *, hooked: bool
     return settings | ({"model": model} if model else {})
 
 
-def _surroundings_of(spec: SessionSpec) -> dict[str, Any]:
+def _surroundings_for(*, shell: bool) -> dict[str, Any]:
     """No environment, unless it may run commands. A resumed thread loses this setting, so each turn sends it."""
-    return {} if "shell" in spec.permissions else {"environments": []}
+    return {} if shell else {"environments": []}
 
 
 def _input_items(text: str) -> list[dict[str, Any]]:

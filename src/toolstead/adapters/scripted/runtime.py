@@ -18,7 +18,7 @@ from toolstead.adapters.scripted.script import Script, ScriptedTurn, split_text
 from toolstead.adapters.scripted.script_file import parse_script
 from toolstead.adapters.scripted.script_state import Received, ScriptedConversation, ScriptState
 from toolstead.errors import RuntimeFailureError, SessionLostError
-from toolstead.invoker.runtime import Answer, SessionSpec, Turn, fingerprint
+from toolstead.invoker.runtime import Answer, SessionSpec, Turn, explain_turn_limit, fingerprint
 from toolstead.types.result import ToolResult
 from toolstead.types.run import NOTHING_USED, Warmth
 
@@ -178,7 +178,7 @@ class ScriptedSession:
         usage, text, prompt = NOTHING_USED, "", turn.prompt
         following: ScriptedTurn | None = None
         result: str | None = None
-        for _ in range(_MOST_TURNS):
+        for _ in range(_MOST_TURNS if self._spec.max_turns is None else self._spec.max_turns):
             playing = following or self._state.choose_turn(self._conversation, self._thread_id, prompt)
             result, reply = await self._play_turn(playing, turn, prompt, result)
             text = reply if reply is not None else text
@@ -192,6 +192,8 @@ class ScriptedSession:
             if not self._steered:
                 return Answer(text=text, usage=usage)
             prompt, result = self._steered.popleft(), None
+        if self._spec.max_turns is not None:
+            raise explain_turn_limit(self._spec, "scripted", self._spec.max_turns)
         raise RuntimeFailureError(f"{self._state.script.source}: more than {_MOST_TURNS} turns for one answer")
 
     async def _play_turn(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import structs
-from sqlalchemy import BindParameter, ColumnElement, Connection, Executable, bindparam, select, tuple_
+from sqlalchemy import BindParameter, ColumnElement, Connection, Executable, bindparam, func, select, tuple_
 
 from toolstead.adapters.storage import tables
 from toolstead.adapters.storage.events import join_deltas
@@ -42,6 +42,12 @@ _KNOWN_RUNS = select(tables.runs.c.id, tables.runs.c.status, tables.runs.c.threa
 )
 _KEY: ColumnElement[Any] = tuple_(tables.idempotency_keys.c.thread_id, tables.idempotency_keys.c.key)
 _KNOWN_KEYS = select(tables.idempotency_keys).where(_KEY.in_(_given))
+
+_FIRST_TRIES = tables.runs.c.attempt == 1
+_CHILDREN, _DESCENDANTS = (
+    select(column, func.count()).where(column.in_(_given), _FIRST_TRIES).group_by(column)
+    for column in (tables.runs.c.parent_run_id, tables.runs.c.root_run_id)
+)
 
 _waits, _before, _started = tables.runs.alias("waits"), tables.runs.alias("before"), tables.runs.alias("started")
 _LAST_STARTED = (
@@ -104,6 +110,8 @@ class Ledger:
         runs: Run → its status and thread.
         keys: A thread and an idempotency key → what the key was used for.
         queues: Thread → its unfinished runs.
+        children: Run → how many runs it started, of those that were asked for.
+        descendants: Run → how many runs are below it where it is a root.
     """
 
     def __init__(self, connection: Connection, statements: Statements) -> None:
@@ -122,6 +130,7 @@ class Ledger:
         runs: Collection[str] = (),
         keys: Collection[tuple[str, str]] = (),
         queues: Collection[str] = (),
+        families: Collection[str] = (),
     ) -> None:
         """Read what the next operations must know; what was known before is forgotten."""
         self.threads = {row[0] for row in self._find_rows(_KNOWN_THREADS, threads)}
@@ -134,6 +143,8 @@ class Ledger:
             queue.session_id = session_id
             queue.waiting[run_id] = (owner, status)
             queue.last = None if last is None else HeldRun(id=last, owner=last_owner)
+        self.children: dict[str | None, int] = {row[0]: row[1] for row in self._find_rows(_CHILDREN, families)}
+        self.descendants: dict[str | None, int] = {row[0]: row[1] for row in self._find_rows(_DESCENDANTS, families)}
 
     def _find_rows(self, query: Executable, wanted: Collection[Any]) -> Iterable[Sequence[Any]]:
         return self.connection.execute(query, pad_list(wanted)) if wanted else ()
@@ -154,6 +165,9 @@ class Ledger:
         self.runs[run.id] = (run.status, run.thread_id)
         if (queue := self.queues.get(run.thread_id)) is not None:
             queue.waiting[run.id] = (run.owner, run.status)
+        if run.parent_run_id is not None and run.attempt == 1:
+            for counts, above in ((self.children, run.parent_run_id), (self.descendants, run.root_run_id)):
+                counts[above] = counts.get(above, 0) + 1
         self.add_row(RUNS, values)
 
     def add_key(self, used: UsedKey) -> None:

@@ -28,11 +28,11 @@ from toolstead.adapters.storage.tables import (
     UsedKey,
     approvals,
 )
-from toolstead.errors import NotFoundError
+from toolstead.errors import LimitError, NotFoundError
 from toolstead.orchestrator.store import Accepted, Begun, Behind, Ending, Resolution
 from toolstead.types.approval import Approval
 from toolstead.types.event import Event, NewEvent
-from toolstead.types.run import ENDS, Run
+from toolstead.types.run import ENDS, Run, TreeLimits
 from toolstead.types.thread import Message, Thread
 
 T = TypeVar("T")
@@ -48,6 +48,7 @@ class Operation(Generic[T]):
         runs: Runs whose state it must know.
         keys: Keys of threads of which it must know what they were used for.
         queues: Threads whose unfinished runs it must know.
+        families: Runs whose children and descendants it must count.
         is_direct: Whether it runs statements that need the rows of the operations before it, and that the operations
             after it must see.
     """
@@ -57,6 +58,7 @@ class Operation(Generic[T]):
     runs: Iterable[str] = ()
     keys: Iterable[tuple[str, str]] = ()
     queues: Iterable[str] = ()
+    families: Iterable[str] = ()
     is_direct: bool = False
 
 
@@ -112,6 +114,7 @@ def accept_message(
     *,
     thread: Thread | None = None,
     idempotency_key: str | None = None,
+    limits: TreeLimits | None = None,
     events: Sequence[NewEvent] = (),
 ) -> Operation[Accepted]:
     """Keep a message and the run that will answer it, or give what the key was used for."""
@@ -129,12 +132,37 @@ def accept_message(
     def add_rows(ledger: Ledger) -> Accepted:
         if (used := ledger.keys.get((message.thread_id, idempotency_key))) is not None:
             return Accepted(message_id=used.message_id, run_id=used.run_id, fresh=False)
+        if limits is not None:
+            _check_limits(ledger, run, limits)
         ledger.add_thread(message.thread_id, thread_row)
         ledger.add_row(MESSAGES, row)
         ledger.add_run(run, run_row)
         return _store_accepted(ledger, message, run.id, idempotency_key, drafts)
 
-    return Operation(apply=add_rows, threads=(message.thread_id,), keys=_keys_of(message, idempotency_key))
+    return Operation(
+        apply=add_rows,
+        threads=(message.thread_id,),
+        keys=_keys_of(message, idempotency_key),
+        families=() if limits is None else [one for one in (run.parent_run_id, run.root_run_id) if one],
+    )
+
+
+def _check_limits(ledger: Ledger, run: Run, limits: TreeLimits) -> None:
+    """Refuse a child that its parent's limits do not allow.
+
+    Raises:
+        LimitError: Which limit, and how to raise it.
+    """
+    children, below = ledger.children.get(run.parent_run_id, 0), ledger.descendants.get(run.root_run_id, 0)
+    if run.depth > limits.max_depth:
+        what, limit = f"runs may be {limits.max_depth} deep, and this one would be {run.depth}", "depth"
+    elif children >= limits.max_fanout:
+        what, limit = f"one run may start {limits.max_fanout} agents, and this one has started {children}", "fanout"
+    elif below >= limits.max_descendants:
+        what, limit = f"a tree may have {limits.max_descendants} runs below its root, and has {below}", "descendants"
+    else:
+        return
+    raise LimitError(f"LimitReached: {what}; do the work yourself. limits.max_{limit} sets this", limit=limit)
 
 
 def begin_run(run: Run, started_at: float, events: Sequence[NewEvent] = ()) -> Operation[Begun | Behind | None]:

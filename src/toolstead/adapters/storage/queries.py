@@ -123,13 +123,21 @@ def update_thread(connection: Connection, id: str, **changes: str | None) -> Thr
     return find_by_id(connection, THREADS, "thread", id)
 
 
+def list_thread_tree(connection: Connection, id: str) -> list[str]:
+    """The ids of a thread and of every thread below it."""
+    tree = select(literal(id).label("id")).cte("tree", recursive=True)
+    tree = tree.union(select(threads.c.id).join(tree, threads.c.parent_thread_id == tree.c.id))
+    return list(connection.execute(select(tree.c.id)).scalars())
+
+
 def delete_thread(connection: Connection, id: str) -> None:
-    """With its messages, runs, keys, events and approvals. Raises NotFoundError."""
+    """With the threads below it, and the messages, runs, keys, events and approvals of all. Raises NotFoundError."""
     find_by_id(connection, THREADS, "thread", id)
-    connection.execute(delete(events).where(events.c.thread_id == id))
-    connection.execute(delete(events).where(events.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == id))))
-    connection.execute(delete(approvals).where(approvals.c.thread_id == id))
-    connection.execute(delete(threads).where(threads.c.id == id))  # the rest hangs from it
+    for one in list_thread_tree(connection, id):
+        connection.execute(delete(events).where(events.c.thread_id == one))
+        connection.execute(delete(events).where(events.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == one))))
+        connection.execute(delete(approvals).where(approvals.c.thread_id == one))
+        connection.execute(delete(threads).where(threads.c.id == one))  # the rest hangs from it
 
 
 def list_messages(connection: Connection, thread_id: str, *, limit: int | None = None) -> list[Message]:

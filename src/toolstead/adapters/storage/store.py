@@ -130,6 +130,7 @@ class SqlStore:
     create_thread = _make_writer(operations.add_thread)
     list_threads = _make_reader(queries.list_threads)
     update_thread = _make_runner(queries.update_thread)
+    list_thread_tree = _make_reader(queries.list_thread_tree)
     delete_thread = _make_runner(queries.delete_thread)
     list_messages = _make_reader(queries.list_messages)
     list_message_page = _make_reader(queries.list_message_page)

@@ -134,6 +134,7 @@ def _apply_batch(
             runs={run_id for one in planned for run_id in one.runs},
             keys={key for one in planned for key in one.keys},
             queues={thread_id for one in planned for thread_id in one.queues},
+            families={run_id for one in planned for run_id in one.families},
         )
         for one in planned:
             try:

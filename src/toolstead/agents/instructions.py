@@ -1,0 +1,64 @@
+"""The generated section of an agent's instructions: which sub-agents and tools of its own it has, and when to use them.
+
+The same input gives the same text, so that the prompt caches of model APIs stay warm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from toolstead.types.agent import Agent, PromptTool
+
+MOST_BYTES = 6_000
+"""Of the whole section, about 2,000 tokens: it is sent with every request."""
+LONGEST_LINE = 400
+"""Bytes of one description."""
+
+
+def describe_helpers(agents: Sequence[Agent], tools: Sequence[PromptTool]) -> str:
+    """The section; empty when there is nothing to describe.
+
+    Args:
+        agents: The agents that this one may delegate to.
+        tools: Its own tools that are offered to it.
+    """
+    parts: list[str] = []
+    room = MOST_BYTES
+    for title, lines in (
+        (
+            "## Agents you can delegate to\nGive work to the one that fits best, with all it needs to know.",
+            [_describe(agent.name, agent.description) for agent in sorted(agents, key=lambda one: one.name)],
+        ),
+        (
+            "## Tools that are agents of your own\nEach call starts an agent that knows only what you pass to it.",
+            [_describe(tool.name, tool.description) for tool in sorted(tools, key=lambda one: one.name)],
+        ),
+    ):
+        section = _fit_lines(title, lines, room)
+        if section:
+            parts.append(section)
+            room -= len(section.encode())
+    return "\n\n".join(parts)
+
+
+def _describe(name: str, description: str) -> str:
+    text = " ".join(description.split())
+    cut = text.encode()[:LONGEST_LINE].decode(errors="ignore")
+    return f"- {name}: {cut if cut == text else f'{cut}…'}" if text else f"- {name}"
+
+
+def _fit_lines(title: str, lines: Iterable[str], room: int) -> str:
+    """The title and as many lines as there is room for; the last line counts those that are left out."""
+    everything = list(lines)
+    if not everything:
+        return ""
+    note = "- (and {} more)"
+    room -= len(title.encode()) + len(note) + 4
+    kept: list[str] = []
+    for line in everything:
+        room -= len(line.encode()) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    left_out = len(everything) - len(kept)
+    return "\n".join([title, *kept, *([note.format(left_out)] if left_out else [])])

@@ -1,0 +1,169 @@
+"""A tool that is a prompt, as a tool to call: one child run for each call, and its answer as the result.
+
+    fill in the prompt ──▸ child run ──▸ answer ──▸ fits the result schema? ──yes──▸ result
+                                            ▲                  │no
+                                            └── one repair ────┘ then an error with the pointers
+
+`app` starts the runs. Depth, fan-out and descendants are counted where a run is accepted.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Protocol
+
+import msgspec
+
+from toolstead.agents.prompt_answer import NoJsonError, find_json
+from toolstead.agents.prompt_template import fill_template
+from toolstead.errors import ToolError
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.schema.compiled import CompiledSchema
+from toolstead.types.agent import PromptTool
+from toolstead.types.content import Text
+from toolstead.types.result import ToolResult
+
+MOST_CACHED = 256
+LARGEST_CACHED = 65_536
+"""Characters of an answer that is kept for equal arguments."""
+MOST_PROBLEMS = 10
+
+CHILD_INSTRUCTIONS = """\
+You do one task for another agent, which reads nothing but your answer. Use your tools where they help. Answer with \
+the result alone: no greeting, no remarks, no question back."""
+
+FindProblems = Callable[[CompiledSchema, Any], Awaitable[list[str]]]
+"""Why a value does not fit a schema, each with its JSON pointer; bounded in time."""
+
+
+class ChildAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a child answered, and the thread to ask it again in."""
+
+    text: str
+    thread_id: str
+
+
+class RunChild(Protocol):
+    """Runs the child of a prompt tool, and waits for its answer."""
+
+    async def __call__(
+        self, definition: PromptTool, prompt: str, meta: ToolMeta, *, thread_id: str | None = None
+    ) -> ChildAnswer:
+        """Run it.
+
+        Args:
+            definition: The tool.
+            prompt: What the child is asked.
+            meta: The call.
+            thread_id: The thread of an earlier answer that is to be repaired; a new one by default.
+
+        Raises:
+            ToolError: There is no answer: a limit is reached, or the run failed; the text says which and why.
+        """
+        ...
+
+
+def name_child(agent: str, tool: str) -> str:
+    """The name under which a prompt tool's child runs; no file can define it, since it has a `/`."""
+    return f"{agent}/{tool}"
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PromptCalls:
+    """Answers the calls of one prompt tool.
+
+    Attributes:
+        definition: The tool.
+        run_child: Runs its child.
+        result_schema: What the answer must fit, compiled; None when any text will do.
+        find_problems: Validates.
+    """
+
+    definition: PromptTool
+    run_child: RunChild
+    result_schema: CompiledSchema | None
+    find_problems: FindProblems
+    _cache: OrderedDict[bytes, ToolResult] = field(default_factory=OrderedDict[bytes, ToolResult])
+
+    async def answer_call(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
+        """Answer one call: the handler of the tool."""
+        key = _digest_input(input) if self.definition.cache else b""
+        if key in self._cache:
+            self._cache.move_to_end(key)
+            return self._cache[key]
+        result = await self._ask_child(fill_template(self.definition.prompt, input), meta)
+        if key and len(result.text) <= LARGEST_CACHED:
+            self._cache[key] = result
+            if len(self._cache) > MOST_CACHED:
+                self._cache.popitem(last=False)
+        return result
+
+    async def _ask_child(self, prompt: str, meta: ToolMeta) -> ToolResult:
+        schema = self.result_schema
+        if schema is None:
+            answer = await self.run_child(self.definition, prompt, meta)
+            return ToolResult(content=(Text(answer.text),))
+        answer = await self.run_child(self.definition, f"{prompt}\n\n{describe_schema(schema.document)}", meta)
+        result, problems = await self._read_answer(answer.text, schema)
+        if result is None:
+            wrong = "\n".join(problems)
+            repair = f"Your answer does not fit:\n{wrong}\n\n{describe_schema(schema.document)}"
+            answer = await self.run_child(self.definition, repair, meta, thread_id=answer.thread_id)
+            result, problems = await self._read_answer(answer.text, schema)
+        if result is None:
+            wrong = "\n".join(problems)
+            raise ToolError(
+                f"{self.definition.name} has no valid result: its agent answered twice with something that its "
+                f"result_schema does not allow:\n{wrong}\nThe last answer began: {answer.text[:200]!r}"
+            )
+        return result
+
+    async def _read_answer(self, text: str, schema: CompiledSchema) -> tuple[ToolResult | None, list[str]]:
+        """The result in an answer, or why there is none."""
+        try:
+            value = find_json(text)
+        except NoJsonError as error:
+            return None, [f"(answer): {error}"]
+        if problems := await self.find_problems(schema, value):
+            shown = [problem.replace("(arguments)", "(answer)") for problem in problems[:MOST_PROBLEMS]]
+            more = len(problems) - len(shown)
+            return None, [*shown, f"(and {more} more)"] if more else shown
+        rendered = Text(msgspec.json.encode(value).decode())
+        structured: Any = value if isinstance(value, dict) else None
+        return ToolResult(content=(rendered,), structured=structured), []
+
+
+def describe_schema(schema: Mapping[str, Any] | bool) -> str:
+    """The sentence that asks for JSON; the same text for the same schema."""
+    written = msgspec.json.encode(schema).decode()
+    return f"Answer with one JSON value that fits this JSON Schema, and with nothing else:\n{written}"
+
+
+def create_prompt_tool(calls: PromptCalls, *, timeout: float) -> Tool:
+    """The tool that a model calls.
+
+    Args:
+        calls: Answers its calls.
+        timeout: Seconds that a call may take: the run, and the one that repairs its answer.
+    """
+    definition = calls.definition
+
+    async def handle_call(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
+        return await calls.answer_call(ctx, input, meta)
+
+    return Tool(
+        name=definition.name,
+        description=definition.description,
+        schema=definition.input_schema,
+        handler=handle_call,
+        timeout=timeout,
+        spawns=True,
+    )
+
+
+def _digest_input(input: Mapping[str, Any]) -> bytes:
+    return blake2b(msgspec.json.encode(input, order="sorted"), digest_size=16).digest()

@@ -1,0 +1,180 @@
+"""How an agent runs: what the call says, else its file, else the settings; and the explanation of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from toolstead.adapters.claude.launch import CLAUDE_TOOLS
+from toolstead.agents.instructions import describe_helpers
+from toolstead.errors import RuntimeFailureError, UnknownAgentError
+from toolstead.invoker.runtime import SessionSpec, TurnLimits, built_in_instructions
+from toolstead.orchestrator.request import RunConfig
+from toolstead.types.agent import Agent, AgentLimits
+from toolstead.types.run import TreeLimits
+from toolstead.types.sent import SentStruct
+
+if TYPE_CHECKING:
+    from toolstead.app.agents import Agents
+    from toolstead.app.layers import LoadedSettings
+    from toolstead.app.runtimes import Runtimes
+    from toolstead.app.settings import Settings
+    from toolstead.invoker.runtime import Runtime
+    from toolstead.tools.registry import Registry
+
+DELEGATING = "delegate_agent"
+"""The tool with which an agent delegates; without it, the agents that it could delegate to are not described."""
+
+_LIMITS = AgentLimits.__struct_fields__
+
+
+class StoredAgentConfigs:
+    """Configures agents from their files and the settings.
+
+    Attributes:
+        cwd: The folder that agents work in.
+    """
+
+    def __init__(
+        self, agents: Agents, registry: Registry, runtimes: Runtimes, *, settings: Callable[[], Settings], cwd: Path
+    ) -> None:
+        self.cwd = cwd
+        self.runtimes = runtimes
+        self._agents, self._registry, self._settings = agents, registry, settings
+
+    def resolve_agent(self, agent: str, *, model: str = "", runtime: str = "", is_child: bool = False) -> RunConfig:
+        """How an agent runs now.
+
+        Raises:
+            UnknownAgentError: There is no such agent.
+            RuntimeFailureError: There is no such runtime or model, or it is unavailable.
+        """
+        settings = self._settings()
+        found = self._find_agent(agent or settings.runtime.agent, is_child=is_child)
+        wanted = model or found.model or settings.runtime.model
+        if found.model and not model and not runtime and not found.runtime:
+            chosen = self.choose_runtime("", found.model)
+        else:
+            chosen = self.runtimes(runtime or found.runtime, wanted)
+        limits = merge_limits(found.limits, settings)
+        return RunConfig(
+            agent=found.name,
+            runtime=chosen,
+            model=chosen.resolve_model(wanted),
+            timeout=limits["run_timeout"],
+            tree=TreeLimits(
+                max_depth=limits["max_depth"],
+                max_fanout=limits["max_fanout"],
+                max_descendants=limits["max_descendants"],
+            ),
+            turn=TurnLimits(tokens=limits["token_budget"], cost=limits["cost_budget"]),
+        )
+
+    def choose_runtime(self, preferred: str, model: str) -> Runtime:
+        """The preferred runtime if it runs this model, else the one that does; an empty name prefers the settings' one.
+
+        Raises:
+            RuntimeFailureError: None does.
+        """
+        runtime = self.runtimes(preferred, model)
+        try:
+            runtime.resolve_model(model)
+        except RuntimeFailureError:
+            return self.runtimes.find_for_model(model)
+        return runtime
+
+    def build_spec(self, config: RunConfig, *, cwd: Path, may_spawn: bool) -> SessionSpec:
+        """What a session of this agent is built with, now."""
+        agent = self._find_agent(config.agent, is_child=True)
+        view = self._registry.find_view(agent.name, may_spawn=may_spawn)
+        offered = [one for one in agent.custom_tools if one.name in view.tools]
+        helpers = self._agents.list_helpers(agent) if DELEGATING in view.tools else []
+        instructions = agent.instructions
+        if section := describe_helpers(helpers, offered):
+            instructions = f"{instructions.strip() or built_in_instructions(cwd)}\n\n{section}"
+        return SessionSpec(
+            agent=agent.name,
+            model=config.model,
+            cwd=cwd,
+            tools=view.names,
+            instructions=instructions,
+            permissions=_named_own_tools(agent, config.runtime.name),
+            own_allowed=agent.tools,
+            own_blocked=agent.disallowed_tools,
+            may_spawn=may_spawn,
+            max_turns=agent.max_turns,
+        )
+
+    def _find_agent(self, name: str, *, is_child: bool) -> Agent:
+        found = self._agents.find_agent(name)
+        if found is None or ("/" in name and not is_child):
+            raise UnknownAgentError(name, list(self._agents.catalogue.agents))
+        return found
+
+
+def merge_limits(own: AgentLimits, settings: Settings) -> dict[str, Any]:
+    """The limits of an agent by name: its own, else those of the settings."""
+    return {
+        name: getattr(settings.limits, name) if (value := getattr(own, name)) is None else value for name in _LIMITS
+    }
+
+
+class EffectiveValue(SentStruct, frozen=True, kw_only=True):
+    """One value that an agent runs with.
+
+    Attributes:
+        key: Its name in the frontmatter.
+        value: What is in effect.
+        origin: What sets it: a file with its line, the environment, `--set`, or `default`.
+        overrode: What the settings would have said instead, with its origin; empty when the agent's file says nothing.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"overrode"})
+
+    key: str
+    value: Any
+    origin: str
+    overrode: str = ""
+
+
+def explain_agent(agent: Agent, loaded: LoadedSettings, runtime: str) -> list[EffectiveValue]:
+    """Every value that an agent runs with, and where it comes from.
+
+    Args:
+        agent: The agent.
+        loaded: The settings.
+        runtime: The runtime that would be chosen now.
+    """
+    settings = {one.key: one for one in loaded.explain_values()}
+
+    def explain(key: str, own: Any, setting: str | None, *, line: str = "") -> EffectiveValue:
+        below = settings.get(setting) if setting is not None else None
+        if own is None:
+            return EffectiveValue(
+                key=key,
+                value=None if below is None else below.value,
+                origin="default" if below is None else f"{below.origin}" if below.origin == "default" else below.origin,
+            )
+        at = agent.lines.get(line or key)
+        origin = f"{agent.origin}:{at}" if at is not None else agent.origin
+        overrode = "" if below is None else f"{below.value!r} ({setting}, {below.origin})"
+        return EffectiveValue(key=key, value=own, origin=origin, overrode=overrode)
+
+    turns = f"runtime.{runtime}.max_turns"
+    return [
+        explain("runtime", agent.runtime or None, "runtime.default"),
+        explain("model", agent.model or None, "runtime.model"),
+        explain("max_turns", agent.max_turns, turns if turns in settings else None),
+        *(explain(f"limits.{name}", getattr(agent.limits, name), f"limits.{name}", line="limits") for name in _LIMITS),
+        explain("tools", None if agent.tools is None else list(agent.tools), "tools.allowed"),
+        explain("disallowed_tools", list(agent.disallowed_tools) or None, "tools.blocked"),
+        explain("agents", None if agent.agents is None else list(agent.agents), "multi_agent.agents"),
+    ]
+
+
+def _named_own_tools(agent: Agent, runtime: str) -> tuple[str, ...]:
+    """Tools of Claude Code that a file of Claude Code names; elsewhere the settings alone permit them."""
+    if runtime != "claude" or agent.scope != "claude":
+        return ()
+    return tuple(name for name in agent.tools or () if name in CLAUDE_TOOLS)
