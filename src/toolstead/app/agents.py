@@ -15,8 +15,8 @@ import msgspec
 
 from toolstead.adapters.claude.launch import CLAUDE_TOOLS
 from toolstead.adapters.providers.catalogue import find_model
-from toolstead.agents.agent_file import AgentReader
 from toolstead.agents.catalogue import AgentCatalogue, AgentChanges, AgentFile, AgentFolder
+from toolstead.agents.agent_file import AgentReader
 from toolstead.agents.prompt_tool import (
     CHILD_INSTRUCTIONS,
     FindProblems,
