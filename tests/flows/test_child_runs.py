@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.agent_folder import write_agent
 from tests.flows.talking import bounded
 from tests.unit.invoker.bench import BenchRuntime
 from toolstead import Plugin, PluginContext, Tool, ToolMeta, Toolstead
@@ -35,6 +36,7 @@ def tool_of(name: str, handler: Any) -> Tool:
 
 @asynccontextmanager
 async def stead_with(folder: Path, runtime: BenchRuntime, *, max_live: int) -> AsyncGenerator[Toolstead]:
+    write_agent("helper")
     family = Plugin(name="family", tools=[tool_of("ask", ask_child), tool_of("look", look)])
     settings = {"sessions": {"max_live": max_live}}
     async with Toolstead(folder, plugins=[family], runtimes=[runtime], settings=settings, watch=False) as stead:

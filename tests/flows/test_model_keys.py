@@ -97,7 +97,7 @@ class Two:
 
 
 async def asked(stead: Toolstead, prompt: str, model: str | None = None) -> Run:
-    return await asyncio.wait_for(stead.invoke(prompt, runtime="kernel", model=model), PATIENCE)
+    return await asyncio.wait_for(stead.invoke(prompt, agent="main", runtime="kernel", model=model), PATIENCE)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from tests.agent_folder import write_agent
 from tests.unit.kernel.scripted_model import ScriptedModel, calls, says, use
 from toolstead import Toolstead, UnknownToolError
 from toolstead.adapters.mcp.in_process import in_process_client
@@ -144,12 +145,13 @@ async def test_a_model_that_calls_a_tool_it_was_not_offered_is_told_that_there_i
     (tmp_path / "script.yaml").write_text(
         "- when: write\n  call: [{tool: note-write, input: {}}]\n- say: '{{result}}'\n"
     )
+    write_agent("reader", "tools: [note-read, {name: summarize, description: D., prompt: P.}]", home=tmp_path / "home")
+    write_agent("writer", "tools: ['note-*']\ndisallowed_tools: [note-read]", home=tmp_path / "home")
     settings = {"runtime": {"scripted": {"script": "script.yaml"}}}
     async with Toolstead(
         tmp_path, settings=settings, environ={"TOOLSTEAD_HOME": str(tmp_path / "home")}, watch=False
     ) as stead:
         stead.registry.register(note_read, note_write)
-        stead._parts.registry.set_view_rules(RULES)
         model = ScriptedModel(
             calls(use("note-write")), says("done"), calls(use("note-write")), says("done"), name="scripted:one"
         )

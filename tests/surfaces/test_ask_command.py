@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent_folder import write_agent
 from tests.surfaces.talking_project import Project, make_project, without_address
 from tests.waiting import PATIENCE
 
@@ -68,6 +69,7 @@ async def test_a_failure_and_a_timeout_exit_with_1_and_say_why(project: Project,
 
 @both_ways
 async def test_json_is_the_whole_run(project: Project, server: bool) -> None:
+    write_agent("helper")
     async with project.served(server=server):
         run = await asyncio.to_thread(project.json, "ask", "hi", "--json", "--model", "small", "--agent", "helper")
     assert {name: run[name] for name in ("status", "result", "agent", "model", "runtime")} == {

@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from tests.agent_folder import write_agent
 from tests.surfaces.rest_stead import ENDS, SteadClient, ended, follow, joined, readers, served_elsewhere, serving
 from toolstead.adapters.rest import sse
 
@@ -157,6 +158,8 @@ async def test_a_run_of_another_process_is_steered_from_here(client: SteadClient
 
 
 async def test_a_run_takes_a_thread_of_its_own_choice_and_a_key_with_it(client: SteadClient) -> None:
+    write_agent("other")
+    await (await client.stead._parts.open_agents()).reload()
     headers = {"Idempotency-Key": "k"}
     body = {"prompt": "hello", "threadId": "my-thread", "agent": "other", "model": "small", "runtime": "scripted"}
     replies = [await client.ask("POST", "/api/runs", body, headers) for _ in range(3)]

@@ -133,8 +133,7 @@ class PromptCalls:
             more = len(problems) - len(shown)
             return None, [*shown, f"(and {more} more)"] if more else shown
         rendered = Text(msgspec.json.encode(value).decode())
-        structured: Any = value if isinstance(value, dict) else None
-        return ToolResult(content=(rendered,), structured=structured), []
+        return ToolResult(content=(rendered,), structured=value if type(value) is dict else None), []
 
 
 def describe_schema(schema: Mapping[str, Any] | bool) -> str:

@@ -16,7 +16,7 @@ from toolstead.types.run import TreeLimits
 from toolstead.types.sent import SentStruct
 
 if TYPE_CHECKING:
-    from toolstead.app.agents import Agents
+    from toolstead.app.agents import SteadAgents
     from toolstead.app.layers import LoadedSettings
     from toolstead.app.runtimes import Runtimes
     from toolstead.app.settings import Settings
@@ -37,7 +37,13 @@ class StoredAgentConfigs:
     """
 
     def __init__(
-        self, agents: Agents, registry: Registry, runtimes: Runtimes, *, settings: Callable[[], Settings], cwd: Path
+        self,
+        agents: SteadAgents,
+        registry: Registry,
+        runtimes: Runtimes,
+        *,
+        settings: Callable[[], Settings],
+        cwd: Path,
     ) -> None:
         self.cwd = cwd
         self.runtimes = runtimes

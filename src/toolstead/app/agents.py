@@ -15,8 +15,8 @@ import msgspec
 
 from toolstead.adapters.claude.launch import CLAUDE_TOOLS
 from toolstead.adapters.providers.catalogue import find_model
-from toolstead.agents.catalogue import AgentCatalogue, AgentChanges, AgentFile, AgentFolder
 from toolstead.agents.agent_file import AgentReader
+from toolstead.agents.catalogue import AgentCatalogue, AgentChanges, AgentFile, AgentFolder
 from toolstead.agents.prompt_tool import (
     CHILD_INSTRUCTIONS,
     FindProblems,
@@ -88,7 +88,7 @@ class _AgentParts(msgspec.Struct, frozen=True, kw_only=True):
     rules: Mapping[str, ViewRule]
 
 
-class Agents:
+class SteadAgents:
     """Finds agents, and keeps their views up to date.
 
     Attributes:
@@ -143,8 +143,8 @@ class Agents:
 
     def find_findings(self) -> list[Finding]:
         """What the checks found in the files as they are now, tools and agents that match nothing included."""
-        names = self._registry.current.held
-        return [*self.catalogue.findings, *check_references(self.catalogue.agents, names, own_tools=CLAUDE_TOOLS)]
+        held = self._registry.current.held
+        return [*self.catalogue.findings, *check_references(self.catalogue.agents, held, own_tools=CLAUDE_TOOLS)]
 
     def list_helpers(self, agent: Agent) -> list[Agent]:
         """The agents that one may delegate to: those of its own list, else those of the settings."""
@@ -202,7 +202,7 @@ class Agents:
 class AgentWatcher(PollingWatcher):
     """Polls the user's agents while a stead is open; those of the project come with what is approved."""
 
-    def __init__(self, agents: Agents) -> None:
+    def __init__(self, agents: SteadAgents) -> None:
         super().__init__("agents", POLL_SECONDS)
         self._agents = agents
         self._seen = agents.users.stamp()

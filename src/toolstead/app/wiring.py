@@ -46,7 +46,7 @@ from toolstead.tools.sources import FixedSource
 from toolstead.tools.validation import IDLE, BoundedValidator, fill_defaults
 
 if TYPE_CHECKING:
-    from toolstead.app.agents import Agents
+    from toolstead.app.agents import SteadAgents
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.plugins.contract import Plugin
@@ -139,7 +139,7 @@ class Wiring:
             approve=self.approvals.ask_person,
             validator=BoundedValidator(keep_idle=IDLE),
         )
-        self._agents: Agents | None = None
+        self._agents: SteadAgents | None = None
         self._reading_agents = asyncio.Lock()
         self.conversations = OrchestratorOpener(self._begin_orchestrator, self._load_keys)
 
@@ -199,16 +199,16 @@ class Wiring:
         self.check_open()
         return await self.conversations.open()
 
-    async def open_agents(self) -> Agents:
+    async def open_agents(self) -> SteadAgents:
         """The agents; the first call reads their files, and watches them from then on. Many steads only serve tools."""
         self.check_open()
         async with self._reading_agents:
             if self._agents is None:
                 await asyncio.to_thread(importlib.import_module, "toolstead.app.agents")  # calls go on meanwhile
-                from toolstead.app.agents import Agents, AgentWatcher
+                from toolstead.app.agents import AgentWatcher, SteadAgents
                 from toolstead.app.prompt_runs import PromptRuns
 
-                agents = Agents(
+                agents = SteadAgents(
                     self.places,
                     self.trust,
                     self.registry,

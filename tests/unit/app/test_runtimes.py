@@ -19,7 +19,7 @@ from toolstead.app.runtimes import (
     lacking_keys,
     usual_runtime,
 )
-from toolstead.app.settings import LimitSettings, ProgramSettings, RuntimeSettings, ScriptedSettings
+from toolstead.app.settings import ProgramSettings, RuntimeSettings, ScriptedSettings
 from toolstead.errors import RuntimeFailureError
 
 SCRIPTED = ScriptedSettings(script="script.yaml")

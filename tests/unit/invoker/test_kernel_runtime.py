@@ -33,7 +33,7 @@ class House:
 
     models: dict[str, ScriptedModel]
     tools: dict[str, ToolInfo] = field(default_factory=lambda: {"echo": info("echo"), "other": info("other")})
-    limits: Limits | None = None
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         self.offers: dict[tuple[str, ...], Sequence[ToolInfo]] = {}

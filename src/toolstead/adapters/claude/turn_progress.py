@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from claude_agent_sdk import (
     AssistantMessage,
@@ -97,7 +97,7 @@ class ReplyUsage:
         """Note the tokens of a reply; later counts of the same reply are never smaller."""
         known = self._replies.setdefault(id, {})
         for name in _OF_TURN:
-            known[name] = max(known.get(name, 0), _read_count((counts or {}).get(name)))
+            known[name] = max(known.get(name, 0), _read_count(None if counts is None else counts.get(name)))
 
     @property
     def total(self) -> Usage:
@@ -201,8 +201,8 @@ class TurnProgress:
             case {"type": "message_start", "message": {"id": str(id), **message}}:
                 self._streamed = id
                 self._replied.add_counts(id, message.get("usage"))
-            case {"type": "message_delta", "usage": dict(usage), "delta": {"stop_reason": reason}}:
-                self._replied.add_counts(self._streamed, cast("Mapping[str, Any]", usage))
+            case {"type": "message_delta", "usage": usage, "delta": {"stop_reason": reason}}:
+                self._replied.add_counts(self._streamed, usage)
                 if reason == "tool_use":
                     self._halt_at_budget()
             case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}} if text:

@@ -37,6 +37,7 @@ from toolstead.errors import (
     ScriptError,
     StateError,
     StorageError,
+    UnknownAgentError,
 )
 from toolstead.orchestrator.orchestrator import Orchestrator
 
@@ -75,6 +76,9 @@ NO_RUNTIME = ProblemKind(
     "The runtime is not available",
     "Name another in the body or in the thread, or set one up under `[runtime]`; the detail says what is missing.",
 )
+UNKNOWN_AGENT = ProblemKind(
+    "unknown-agent", 422, "No such agent", "`GET /api/agents` lists them; the detail names the one that looks like it."
+)
 STORAGE = ProblemKind(
     "storage",
     503,
@@ -106,6 +110,7 @@ KINDS = (
     BAD_QUERY,
     BAD_PLUGIN,
     NO_RUNTIME,
+    UNKNOWN_AGENT,
     HEAD_TOO_LARGE,
     CRASH,
     STORAGE,
@@ -166,6 +171,8 @@ def explain_failures(handler: Handler, *, unknown: ProblemKind | None = NOT_FOUN
             return problem_response(BAD_PLUGIN, detail, instance=request.path, plugin=error.plugin, field=error.field)
         except (StorageError, StateError) as error:
             return problem_response(STORAGE, _error_sentence(error), instance=request.path, headers=(RETRY_AFTER,))
+        except UnknownAgentError as error:
+            return problem_response(UNKNOWN_AGENT, _error_sentence(error), instance=request.path, agent=error.name)
         except (RuntimeFailureError, ScriptError) as error:
             return problem_response(NO_RUNTIME, _error_sentence(error), instance=request.path)
         except InvocationError as error:

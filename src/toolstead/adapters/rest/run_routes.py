@@ -17,6 +17,7 @@ from toolstead.adapters.rest.openapi import body_of, describe_answer, path_param
 from toolstead.adapters.rest.problems import (
     NO_RUNTIME,
     STORAGE,
+    UNKNOWN_AGENT,
     UNKNOWN_RESULT,
     UNKNOWN_RUN,
     UNKNOWN_THREAD,
@@ -115,6 +116,7 @@ class RunRoutes:
             BAD_JSON,
             BAD_BODY,
             NO_RUNTIME,
+            UNKNOWN_AGENT,
             STORAGE,
             example={"runId": "run_1", "threadId": "thread_1"},
             status=202,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from claude_agent_sdk import AssistantMessage, ResultMessage, StreamEvent, SystemMessage, TextBlock, UserMessage
 
-from toolstead.invoker.runtime import Turn
+from toolstead.invoker.runtime import SessionSpec, Turn
 from toolstead.types.call import Caller
 from toolstead.types.result import Failure, ToolResult
 
@@ -50,6 +51,9 @@ def result(text: str | None = "done", **more: Any) -> ResultMessage:
         "result": text,
     }
     return ResultMessage(**{**given, **more})
+
+
+SPEC = SessionSpec(agent="main", model="anthropic:claude-x", cwd=Path("/"))
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import ToolResultBlock, UserMessage
 
-from tests.unit.adapters.claude.said import Listener
+from tests.unit.adapters.claude.said import SPEC, Listener
 from toolstead.adapters.claude.own_gate import OwnGate
 from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
 from toolstead.types.content import Image, Text
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.requires("claude")
 
 
 def staged(listener: Listener) -> tuple[OwnGate, TurnProgress]:
-    progress = TurnProgress(listener.turn(), ClaudeUsage(resumed=False), max_turns=100)
+    progress = TurnProgress(listener.turn(), SPEC, ClaudeUsage(resumed=False), max_turns=100)
     return OwnGate(lambda: progress), progress
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp.client.client import Client
 
-from tests.unit.adapters.claude.said import Listener
+from tests.unit.adapters.claude.said import SPEC, Listener
 from toolstead.adapters.claude.tools_server import ToolsServer, claude_copies
 from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
 from toolstead.types.content import Text
@@ -34,7 +34,7 @@ class Stage:
         self.server = ToolsServer(offered=lambda: self.tools, copies=claude_copies(), running=lambda: self.progress)
 
     def begin(self) -> TurnProgress:
-        self.progress = TurnProgress(self.listener.turn(), ClaudeUsage(resumed=False), max_turns=100)
+        self.progress = TurnProgress(self.listener.turn(), SPEC, ClaudeUsage(resumed=False), max_turns=100)
         return self.progress
 
     def client(self) -> Client:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.adapters.claude.said import Listener, begins, delta, result, retry, state, taken, whole
+from tests.unit.adapters.claude.said import SPEC, Listener, begins, delta, result, retry, state, taken, whole
 from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
 from toolstead.errors import LimitError, RuntimeFailureError, SessionLostError
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.requires("claude")
 
 
 def progress(listener: Listener | None = None) -> TurnProgress:
-    made = TurnProgress((listener or Listener()).turn(), ClaudeUsage(resumed=False), max_turns=3)
+    made = TurnProgress((listener or Listener()).turn(), SPEC, ClaudeUsage(resumed=False), max_turns=3)
     made.unprocessed.add("prompt")
     return made
 

@@ -3,13 +3,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from toolstead.adapters.codex.running_turn import RunningTurn
 from toolstead.errors import LimitError, RuntimeFailureError
-from toolstead.invoker.runtime import Turn
+from toolstead.invoker.runtime import SessionSpec, Turn
 from toolstead.types.call import Caller
 from toolstead.types.result import Failure, ToolResult
 
@@ -25,6 +26,7 @@ class Stage:
                 tell=lambda kind, data: self.told.append((kind, data)),
                 call_tool=self.call,
             ),
+            SessionSpec(agent="main", model="", cwd=Path("/")),
             max_turns=3,
         )
         self.turn.begin_turn("x")
