@@ -159,9 +159,6 @@ class AgentCatalogue:
         if before is not None and before.content == content and before.scope == file.scope:
             return before
         agent, findings = self._read_file(file)
-        for finding in findings:
-            level = logging.WARNING if finding.severity == "error" else logging.INFO
-            logger.log(level, "%s", describe_finding(finding))
         is_bad = any(finding.severity == "error" for finding in findings)
         if agent is None and is_bad and before is not None and before.agent is not None:
             agent = msgspec.structs.replace(before.agent, stale=True)

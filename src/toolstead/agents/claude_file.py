@@ -11,7 +11,7 @@ import msgspec
 
 from toolstead.agents.findings import FindingReport
 from toolstead.agents.frontmatter import AgentText
-from toolstead.agents.yaml_nodes import LARGEST, YamlNode
+from toolstead.agents.yaml_nodes import YamlNode
 
 CLAUDE_KEYS = frozenset(
     {
@@ -38,8 +38,6 @@ def read_lines(text: AgentText) -> YamlNode | None:
     A line that begins with a known key begins a value, and the lines up to the next one belong to it.
     """
     start = text.start or 0
-    if text.end - start > LARGEST:
-        return None
     members: dict[str, YamlNode] = {}
     keys: dict[str, int] = {}
     pieces: list[str] = []

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from toolstead.agents.agent_fields import FieldReader
+from toolstead.agents.prompt_template import PLACEHOLDER, find_placeholders
 from toolstead.agents.yaml_nodes import YamlNode
 from toolstead.errors import SchemaError, suggest
 from toolstead.schema.compiled import schema_from_parameters
@@ -16,8 +16,6 @@ from toolstead.types.tool import JSONSchema
 
 KEYS = ("name", "description", "prompt", "parameters", "input_schema", "model", "result_schema", "tools", "cache")
 PARAMETER_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
-PLACEHOLDER = re.compile(r"\{\{([^{}]*+)\}\}")
-"""A place in a prompt that an argument fills."""
 _OPEN_ENDED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "patternProperties", "$dynamicRef"})
 """Keywords that may give a schema parameters which its `properties` do not have."""
 
@@ -152,15 +150,15 @@ def _compare_placeholders(
 ) -> None:
     """Warn of places without a parameter and of parameters without a place."""
     node = members["prompt"]
-    used = dict.fromkeys(PLACEHOLDER.findall(prompt))
+    used = find_placeholders(prompt)
+    places = {found[1]: found.start() for found in PLACEHOLDER.finditer(text, node.start, node.end)}
     known: list[str] = list(cast("Mapping[str, Any]", schema.get("properties", {})))
     for name in used if not _OPEN_ENDED & schema.keys() else ():
         if name not in known:
             slot = f"{{{{{name}}}}}"
-            found = text.find(slot, node.start, node.end)
             hint = suggest(name, known, show=lambda near: f"`{{{{{near}}}}}`", otherwise="give it a parameter")
             fields.report.add_warning(
-                node.start if found < 0 else found,
+                places.get(name, node.start),
                 f"{field}.prompt: `{shorten_text(slot, 60)}` has no parameter, and stays as it is; {hint}",
             )
     owner = members.get("parameters") or members.get("input_schema")

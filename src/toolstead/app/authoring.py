@@ -1,4 +1,4 @@
-"""Writing tool files: the folder a new one goes to, how it gets there whole, and the user's editor."""
+"""Writing files of tools and agents: the folder a new one goes to, how it gets there whole, and the user's editor."""
 
 from __future__ import annotations
 
@@ -25,14 +25,25 @@ def authoring_folder(places: Places, *, in_project: bool, environ: Mapping[str, 
         ToolsteadError: The project's folder is a link to elsewhere.
     """
     if in_project:
-        folder = places.project / ".toolstead" / "tools"
-        for part in (folder.parent, folder):
-            if part.is_symlink():
-                raise ToolsteadError(
-                    f"{part} is a link, and a project's own files are never read through one; remove it"
-                )
-        return folder
+        return _project_folder(places, "tools")
     return named_tools_folder(os.environ if environ is None else environ) or places.user / "tools"
+
+
+def agents_folder(places: Places, *, in_project: bool) -> Path:
+    """Where a new agent's file goes: into the project, else into the user's folder.
+
+    Raises:
+        ToolsteadError: The project's folder is a link to elsewhere.
+    """
+    return _project_folder(places, "agents") if in_project else places.user / "agents"
+
+
+def _project_folder(places: Places, name: str) -> Path:
+    folder = places.project / ".toolstead" / name
+    for part in (folder.parent, folder):
+        if part.is_symlink():
+            raise ToolsteadError(f"{part} is a link, and a project's own files are never read through one; remove it")
+    return folder
 
 
 def find_editor(*, at_terminal: bool, environ: Mapping[str, str] | None = None) -> list[str] | None:

@@ -209,8 +209,24 @@ def test_marks_and_line_ends_of_other_systems_are_accepted() -> None:
         ),
         (make_file("result_schema: &a {b: *a}\n"), "repeats nothing"),
         (make_file(f"agents: [{','.join('ab' for _ in range(1_001))}]\n"), "at most 1,000"),
+        (make_file(f"tools: [{'a' * 257}]\n"), "a tool's name or a pattern"),
+        (make_file("max_turns: " + "9" * 5_000 + "\n"), "too large"),
+        (f"---\ndescription: {'x' * 16_385}\n---\nx\n", "16,385 characters; at most 16,384"),
     ],
-    ids=["file", "frontmatter", "brackets", "dashes", "values", "unfolding", "deep aliases", "itself", "items"],
+    ids=[
+        "file",
+        "frontmatter",
+        "brackets",
+        "dashes",
+        "values",
+        "unfolding",
+        "deep aliases",
+        "itself",
+        "items",
+        "a pattern",
+        "a number",
+        "a description",
+    ],
 )
 def test_what_could_run_away_is_bounded(text: str, says: str) -> None:
     loaded = read_text(text)
@@ -220,7 +236,7 @@ def test_what_could_run_away_is_bounded(text: str, says: str) -> None:
 
 def test_findings_are_bounded_and_an_error_is_always_among_them() -> None:
     slots = "".join(f"{{{{p{number}}}}}" for number in range(100))
-    text = make_tool(f'description: d\nprompt: "{slots}"\n').replace("---\nBe", "modle: x\n---\nBe")
+    text = make_tool(f'description: d\nprompt: "{slots}"\n').replace("Be brief.", "Be\u200b brief.")
     loaded = read_text(text)
     assert len(loaded.findings) == MOST_FINDINGS + 1
     assert "more findings" in loaded.findings[-1].message

@@ -216,6 +216,8 @@ async def test_files_are_bounded_in_number_and_size(tmp_path: Path, monkeypatch:
     write_agent(tmp_path, "agent-1", body="x" * agent_folder.LARGEST_FILE)
     await catalogue.reload()
     assert catalogue.agents["agent-1"].stale
+    write_agent(tmp_path, "agent-2", body="x" * 1_000_000)
+    assert len(AgentFolder(tmp_path, "user").list_files()[-1].data or b"") == agent_folder.LARGEST_FILE + 1
     monkeypatch.setattr(agent_folder, "MOST_ENTRIES", 2)
     assert any("not looked at" in file.problem for file in AgentFolder(tmp_path, "user").list_files())
 

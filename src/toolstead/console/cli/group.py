@@ -27,6 +27,7 @@ DONE, FAILED, WRONG_USAGE = 0, 1, 2
 _T = TypeVar("_T")
 
 COMMANDS = {
+    "agents": "Check agents' files, and begin new ones.",
     "ask": "Ask an agent, and print its answer as it comes.",
     "config": "Show the settings, and where each came from.",
     "doctor": "Show which runtimes and models can be used here.",

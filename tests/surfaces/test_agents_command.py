@@ -1,0 +1,126 @@
+"""`toolstead agents check`, `new` and `schema`, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.agents.bad_files import BAD_FILES
+from toolstead.agents.frontmatter_schema import frontmatter_schema
+
+Finished = subprocess.CompletedProcess[str]
+GOOD = "---\ndescription: Reviews.\ntools: [git-status]\n---\nReview it.\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project, with the user's folder in `home`."""
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    return tmp_path / "project"
+
+
+def toolstead(project: Path, *arguments: str) -> Finished:
+    return subprocess.run(
+        [sys.executable, "-m", "toolstead", *arguments],
+        cwd=project,
+        env={**os.environ, "COLUMNS": "80", "TOOLSTEAD_HOME": str(project.parent / "home")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
+@pytest.mark.promise("K6")
+def test_check_says_every_finding_as_a_compiler_would_and_exits_with_1_for_errors(project: Path) -> None:
+    folder = project / "drafts"
+    bad = {name: file for name, file in BAD_FILES.items() if file.scope == "user" and "model" not in name}
+    for name, file in bad.items():
+        write(folder, f"{name.replace(' ', '-')}.md", file.text)
+    write(folder, "good.md", GOOD)
+    done = toolstead(project, "agents", "check", "drafts")
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert all(re.match(r"/.*\.md:\d+:\d+: (error|warning|note): \S", line) for line in lines)
+    for name, file in bad.items():
+        start = f"{folder / name.replace(' ', '-')}.md:{file.line}:{file.column}: {file.severity}: "
+        assert [said for said in lines if said.startswith(start) and all(part in said for part in file.says)], name
+    assert not [line for line in lines if "good.md" in line]
+    assert re.fullmatch(rf"{len(bad) + 1} files, \d+ good agents?, \d+ errors, \d+ warnings, \d+ notes\n", done.stderr)
+
+
+def test_check_without_paths_looks_at_the_folders_of_the_user_and_the_project(project: Path) -> None:
+    done = toolstead(project, "agents", "check")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "0 files, 0 good agents, no findings\n")
+    mine = write(project.parent / "home" / "agents", "helper.md", GOOD.replace("git-status", "git-stauts"))
+    ours = write(project / ".toolstead" / "agents", "helper.md", GOOD)
+    write(project / ".claude" / "agents" / "team", "claude.md", "---\nname: c\ndescription: d\ntools: Read\n---\nx\n")
+    done = toolstead(project, "agents", "check", "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["files"], found["agents"]) == (0, 3, ["c", "helper"])
+    (note,) = found["findings"]
+    assert (note["severity"], note["source"]) == ("note", str(ours))
+    assert f"replaces the agent of the user ({mine})" in note["message"]
+
+    done = toolstead(project, "agents", "check", str(mine))
+    assert done.returncode == 0
+    assert done.stdout == f"{mine}:3:1: warning: tools: `git-stauts` matches no tool; did you mean `git-status`?\n"
+    done = toolstead(project, "agents", "check", "nothing.md")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no such file or folder: nothing.md" in done.stderr
+
+
+def test_new_writes_a_file_that_is_good_and_never_over_another_one(project: Path) -> None:
+    done = toolstead(project, "agents", "new", "reviewer", "--description", "Use: it", "--tools", "git-status, git-*")
+    path = project.parent / "home" / "agents" / "reviewer.md"
+    assert (done.returncode, done.stdout) == (0, f"{path}\n")
+    assert f"toolstead agents check {path}" in done.stderr
+    assert 'toolstead ask --agent reviewer "…"' in done.stderr
+    assert "tools: [git-status, git-*]" in path.read_text(encoding="utf-8")
+    done = toolstead(project, "agents", "check", str(path))
+    assert (done.returncode, done.stdout) == (0, "")
+
+    path.write_text("mine", encoding="utf-8")
+    done = toolstead(project, "agents", "new", "reviewer")
+    assert (done.returncode, done.stdout, path.read_text(encoding="utf-8")) == (2, "", "mine")
+    assert "exists already" in done.stderr
+
+    done = toolstead(project, "agents", "new", "ours", "--in-project", "--model", "opus")
+    assert done.stdout == f"{project / '.toolstead' / 'agents' / 'ours.md'}\n"
+    assert "toolstead trust" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("../evil",), "write `evil`"),
+        (("a", "--model", "gpd-nonsense"), "model"),
+        (("a", "--tools", "git status"), "`git-*` is needed"),
+        (("a", "--description", "a\u202eb"), "U+202E"),
+    ],
+    ids=["name", "model", "tools", "description"],
+)
+def test_new_refuses_what_the_check_would_refuse(project: Path, arguments: tuple[str, ...], says: str) -> None:
+    done = toolstead(project, "agents", "new", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+    assert not (project.parent / "home" / "agents").exists()
+    assert not list(project.parent.rglob("*.md"))
+
+
+def test_schema_prints_the_schema_of_the_frontmatter(project: Path) -> None:
+    done = toolstead(project, "agents", "schema")
+    assert json.loads(done.stdout) == frontmatter_schema()
