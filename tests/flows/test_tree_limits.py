@@ -43,9 +43,9 @@ async def act(turn: Turn) -> Answer:
     refused: list[str] = []
     if turn.prompt.startswith("think"):
         return Answer(text="thought")
-    for name, input in (("tree__grow", {}), ("think", {"about": "more"})):
+    for name, given in (("tree__grow", {}), ("think", {"about": "more"})):
         for _ in range(100):
-            result = await turn.call_tool(name, input)
+            result = await turn.call_tool(name, given)
             if result.is_error:
                 refused.append(result.text)
                 break
@@ -84,7 +84,7 @@ async def test_fifty_trees_at_once_stop_at_exactly_their_limits(
         runs = await store.list_runs(limit=100_000)
         assert len(runs) == TREES * sum(expected.values())
         for root in roots:
-            tree = [run for run in runs if run.root_run_id == root.id or run.id == root.id]
+            tree = [run for run in runs if root.id in (run.root_run_id, run.id)]
             assert Counter(run.depth for run in tree) == expected
             children = Counter(run.parent_run_id for run in tree if run.parent_run_id)
             assert max(children.values(), default=0) <= limits["fanout"]

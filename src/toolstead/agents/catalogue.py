@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -78,7 +78,6 @@ class AgentCatalogue:
     Attributes:
         agents: By name, sorted by name; `main` is always there.
         findings: What was found in the files as they are now.
-        generation: Counts the reloads that changed an agent.
     """
 
     def __init__(self, sources: Sequence[AgentSource], reader: AgentReader) -> None:
@@ -90,11 +89,9 @@ class AgentCatalogue:
         """
         self.agents: Mapping[str, Agent] = MappingProxyType({MAIN: BUILTIN})
         self.findings: tuple[Finding, ...] = ()
-        self.generation = 0
         self._sources = tuple(sources)
         self._reader = reader
         self._kept: dict[Path, _KeptAgent] = {}
-        self._listeners: list[Callable[[AgentChanges], None]] = []
         self._lock = asyncio.Lock()
 
     async def reload(self) -> AgentChanges:
@@ -109,20 +106,7 @@ class AgentCatalogue:
             self.findings = (*folder_findings, *file_findings, *name_findings)
             changes = _compare_agents(self.agents, agents)
             self.agents = MappingProxyType(agents)
-            self.generation += bool(changes)
-        if changes:
-            self._notify_listeners(changes)
-        return changes
-
-    def subscribe(self, listener: Callable[[AgentChanges], None]) -> Callable[[], None]:
-        """Call a listener after every reload that changed something; the function that is returned ends that."""
-        self._listeners.append(listener)
-
-        def unsubscribe() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-
-        return unsubscribe
+            return changes
 
     def _look_at_all(self) -> tuple[dict[Path, _KeptAgent], list[Finding]]:
         """Every file as it is kept from now on, and what is wrong with folders; changes nothing here."""
@@ -174,13 +158,6 @@ class AgentCatalogue:
             logger.exception("%s made the reader fail; please report this", file.path)
             return None, (_refuse(file.path, "the reader failed on this file; the log has the details"),)
         return loaded.agent, loaded.findings
-
-    def _notify_listeners(self, changes: AgentChanges) -> None:
-        for listener in tuple(self._listeners):
-            try:
-                listener(changes)
-            except Exception:
-                logger.exception("a listener failed on a change of agents")
 
 
 def describe_finding(finding: Finding) -> str:

@@ -147,13 +147,14 @@ class EffectiveValue(SentStruct, frozen=True, kw_only=True):
     overrode: str = ""
 
 
-def explain_agent(agent: Agent, loaded: LoadedSettings, runtime: str) -> list[EffectiveValue]:
+def explain_agent(agent: Agent, loaded: LoadedSettings, runtime: str | None, reason: str) -> list[EffectiveValue]:
     """Every value that an agent runs with, and where it comes from.
 
     Args:
         agent: The agent.
         loaded: The settings.
-        runtime: The runtime that would be chosen now.
+        runtime: The runtime that is chosen where neither the call nor the agent names one; None when none is available.
+        reason: Why this one.
     """
     settings = {one.key: one for one in loaded.explain_values()}
 
@@ -163,16 +164,17 @@ def explain_agent(agent: Agent, loaded: LoadedSettings, runtime: str) -> list[Ef
             return EffectiveValue(
                 key=key,
                 value=None if below is None else below.value,
-                origin="default" if below is None else f"{below.origin}" if below.origin == "default" else below.origin,
+                origin="default" if below is None else below.origin,
             )
         at = agent.lines.get(line or key)
         origin = f"{agent.origin}:{at}" if at is not None else agent.origin
         overrode = "" if below is None else f"{below.value!r} ({setting}, {below.origin})"
         return EffectiveValue(key=key, value=own, origin=origin, overrode=overrode)
 
-    turns = f"runtime.{runtime}.max_turns"
+    turns = f"runtime.{agent.runtime or runtime}.max_turns"
+    chosen = EffectiveValue(key="runtime", value=runtime, origin=reason or settings["runtime.default"].origin)
     return [
-        explain("runtime", agent.runtime or None, "runtime.default"),
+        explain("runtime", agent.runtime, "runtime.default") if agent.runtime else chosen,
         explain("model", agent.model or None, "runtime.model"),
         explain("max_turns", agent.max_turns, turns if turns in settings else None),
         *(explain(f"limits.{name}", getattr(agent.limits, name), f"limits.{name}", line="limits") for name in _LIMITS),

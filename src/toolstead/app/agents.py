@@ -16,7 +16,8 @@ import msgspec
 from toolstead.adapters.claude.launch import CLAUDE_TOOLS
 from toolstead.adapters.providers.catalogue import find_model
 from toolstead.agents.agent_file import AgentReader
-from toolstead.agents.catalogue import AgentCatalogue, AgentChanges, AgentFile, AgentFolder
+from toolstead.agents.agent_folder import AgentFile, AgentFolder, is_agent_file
+from toolstead.agents.catalogue import AgentCatalogue, AgentChanges, describe_finding
 from toolstead.agents.prompt_tool import (
     CHILD_INSTRUCTIONS,
     FindProblems,
@@ -26,14 +27,15 @@ from toolstead.agents.prompt_tool import (
     name_child,
 )
 from toolstead.agents.references import check_references
+from toolstead.app.agent_configs import merge_limits
 from toolstead.app.runtimes import NAMES
 from toolstead.app.watching import PollingWatcher
-from toolstead.errors import DefinitionError, RuntimeFailureError, TrustError
+from toolstead.errors import DefinitionError, RuntimeFailureError, TrustError, UnknownAgentError
 from toolstead.plugins.contract import PluginContext
 from toolstead.schema.compiled import compile_schema
 from toolstead.schema.visible import escape_unseen
 from toolstead.tools.definition import RegisteredTool, define_tool
-from toolstead.tools.generation import ViewRule, Visibility
+from toolstead.tools.generation import ToolReason, ViewRule, Visibility
 from toolstead.types.agent import Agent, AgentScope, Finding, PromptTool
 from toolstead.types.tool import Provenance
 
@@ -63,12 +65,12 @@ class ApprovedAgents:
         try:
             approval = trust.approvals.read(trust.project)  # read again: it may just have been revoked
         except TrustError as error:
-            return [AgentFile(path=trust.project, scope="project", problem=str(error))]
+            problem = str(error)
+            return [AgentFile(path=trust.project, scope="project", problem=problem, is_folder=True, is_unread=True)]
         files: list[AgentFile] = []
         for within in sorted(approval.files) if approval is not None else ():
             folder = next((folder for folder in FOLDERS if within.startswith(f"{folder}/")), None)
-            name = Path(within).name
-            if folder is None or not name.endswith(".md") or name.startswith((".", "#", "~")):
+            if folder is None or not is_agent_file(Path(within).name):
                 continue
             if FOLDERS[folder] == "project" and Path(within).parent != Path(folder):
                 continue
@@ -149,6 +151,17 @@ class SteadAgents:
         undefined = [finding for parts in self._parts.values() for finding in parts.findings]
         return [*self.catalogue.findings, *references, *undefined]
 
+    def read_agent(self, name: str) -> Agent:
+        """The agent of a name. Raises UnknownAgentError."""
+        if (found := self.catalogue.agents.get(name)) is None:
+            raise UnknownAgentError(name, list(self.catalogue.agents))
+        return found
+
+    def explain_tools(self, agent: Agent) -> list[ToolReason]:
+        """Why the agent is offered each tool when it is the root of a tree, or is not."""
+        depth = merge_limits(agent.limits, self._settings())["max_depth"]
+        return self._registry.find_rule(agent.name).explain_tools(self._registry.current, may_spawn=depth > 0)
+
     def list_helpers(self, agent: Agent) -> list[Agent]:
         """The agents that one may delegate to: those of its own list, else those of the settings."""
         named = self._settings().multi_agent.agents if agent.agents is None else agent.agents
@@ -200,7 +213,7 @@ class SteadAgents:
         )
 
     def _log_findings(self) -> None:
-        found = self.find_findings()[len(self.catalogue.findings) :]  # the catalogue logs its own
+        found = self.find_findings()
         for finding in found:
             if finding not in self._logged:
                 level = {"error": logging.WARNING, "warning": logging.WARNING}.get(finding.severity, logging.DEBUG)
@@ -222,14 +235,6 @@ class AgentWatcher(PollingWatcher):
         if seen != self._seen:
             self._seen = seen
             await self._agents.reload()
-
-
-def describe_finding(finding: Finding) -> str:
-    """A finding in the format of compiler messages."""
-    place = escape_unseen(finding.source)
-    if finding.line is not None:
-        place += f":{finding.line}:{finding.column or 1}"
-    return f"{place}: {finding.severity}: {finding.message}"
 
 
 def find_model_problem(name: str) -> str:

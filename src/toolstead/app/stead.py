@@ -14,6 +14,8 @@ from toolstead.errors import ToolError, UnknownToolError
 from toolstead.types.call import ANONYMOUS, Caller
 
 if TYPE_CHECKING:
+    from toolstead.app.agent_configs import EffectiveValue
+    from toolstead.app.agents import SteadAgents
     from toolstead.app.layers import LoadedSettings
     from toolstead.app.server_file import ServerAddress
     from toolstead.invoker.runtime import Runtime
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from toolstead.tools.gates import Gate
     from toolstead.tools.generation import ToolView
     from toolstead.tools.sources.json_files import LoadedFile
+    from toolstead.types.agent import Agent
     from toolstead.types.event import Event
     from toolstead.types.result import ToolResult
     from toolstead.types.run import Run
@@ -172,6 +175,17 @@ class Toolstead:
             StorageError: It cannot be opened.
         """
         return await self._parts.open_conversations()
+
+    async def agents(self) -> SteadAgents:
+        """The agents; the first call reads their files."""
+        return await self._parts.open_agents()
+
+    def explain_agent(self, agent: Agent) -> list[EffectiveValue]:
+        """Every value that an agent runs with, and where it comes from."""
+        from toolstead.app.agent_configs import explain_agent
+
+        state = self._parts.describe_state(agent.model)
+        return explain_agent(agent, self._parts.loaded, state["runtime"], state["runtimeReason"])
 
     async def kept_result(self, handle: str) -> dict[str, Any]:
         """The whole result behind a handle, as JSON.

@@ -228,14 +228,17 @@ class Wiring:
         agents = await self.open_agents()
         return list(agents.catalogue.agents.values()), agents.find_findings()
 
-    def describe_state(self) -> Mapping[str, Any]:
-        """The runtime and the sessions, as health reports them; does not open the database."""
+    def describe_state(self, model: str = "") -> Mapping[str, Any]:
+        """The runtime and the sessions, as health reports them; does not open the database.
+
+        The runtime is the one that is chosen for a model, or for the settings' model.
+        """
         from toolstead.app.runtimes import usual_runtime
         from toolstead.invoker.lease import PoolStats
 
         current = self.conversations.orchestrator
         stats = current.invoker.pool.stats() if current is not None else PoolStats()
-        choice = usual_runtime(self.loaded.settings.runtime, self._keys, self._given_runtimes)
+        choice = usual_runtime(self.loaded.settings.runtime, self._keys, self._given_runtimes, model)
         return {"runtime": choice.name, "runtimeReason": choice.why, "sessions": asdict(stats)}
 
     async def _begin_orchestrator(self, stack: AsyncExitStack) -> Orchestrator:

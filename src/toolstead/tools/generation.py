@@ -22,6 +22,7 @@ import msgspec
 from toolstead.errors import UnknownToolError, find_nearest
 from toolstead.schema.difference import compare_schemas
 from toolstead.tools.definition import RegisteredTool
+from toolstead.types.sent import SentStruct
 from toolstead.types.tool import Changes, Problem, ToolInfo
 
 MOST_COMPARED = 100
@@ -52,6 +53,10 @@ class Visibility:
         object.__setattr__(self, "_allows", _build_matcher(self.allowed))
         object.__setattr__(self, "_blocks", _build_matcher(self.blocked))
 
+    def reason_shown(self, name: str) -> str:
+        """Why a tool that is not hidden is shown."""
+        return f"named by {self._allows(name)!r} in {self.allowed_by}" if self.allowed != ("*",) else "no rule hides it"
+
     def reason_hidden(self, name: str) -> str | None:
         """Why a tool is hidden, or None when it is not."""
         if name in self.disabled:
@@ -60,6 +65,23 @@ class Visibility:
         if pattern is not None:
             return f"blocked by {pattern!r} in {self.blocked_by}"
         return None if self._allows(name) is not None else f"not named by {self.allowed_by}"
+
+
+class ToolReason(SentStruct, frozen=True, kw_only=True):
+    """Why an agent is offered a tool, or is not.
+
+    Attributes:
+        name: The tool's name.
+        is_offered: Whether it is offered.
+        reason: What decides that.
+    """
+
+    name: str
+    is_offered: bool
+    reason: str
+
+
+_NO_SPAWNING = "it starts agents, and this run may start none"
 
 
 class NameMemory(dict[str, "str | None"]):
@@ -165,23 +187,25 @@ class ViewRule(msgspec.Struct, frozen=True, kw_only=True):
         view = ToolView(number=generation.number, tools={**tools, **own})
         return view if self.may_spawn else view.without_spawning
 
-    def explain_tools(self, generation: Generation, *, may_spawn: bool = True) -> dict[str, str | None]:
-        """Why the agent does not see a tool, or None where it does: of every tool that it could be offered."""
-        reasons: dict[str, str | None] = {}
+    def explain_tools(self, generation: Generation, *, may_spawn: bool = True) -> list[ToolReason]:
+        """Why the agent sees each tool, or does not: of every tool that it could be offered."""
+        may_spawn = may_spawn and self.may_spawn
+        reasons: list[ToolReason] = []
         for name, tool in generation.held.items():
-            hidden = (memory[name] for memory in self._memories)
-            reasons[name] = generation.hidden.get(name) or next(filter(None, hidden), None)
-            if reasons[name] is None and tool.tool.spawns:
-                reasons[name] = self._reason_not_spawning(may_spawn=may_spawn)
+            hidden = [generation.hidden.get(name), *(memory[name] for memory in self._memories)]
+            if tool.tool.spawns and not may_spawn:
+                hidden.append(_NO_SPAWNING)
+            why_not = next(filter(None, hidden), None)
+            shown = "; ".join(one.reason_shown(name) for one in self.visibility) or "no rule hides it"
+            reasons.append(ToolReason(name=name, is_offered=why_not is None, reason=why_not or shown))
         for name in self.own:
-            taken = f"the name is held by {generation.held[name].info.provenance.origin}" if name in reasons else None
-            reasons[name if taken is None else f"{name} (custom)"] = taken or self._reason_not_spawning(
-                may_spawn=may_spawn
+            why_not = None if may_spawn else _NO_SPAWNING
+            if name in generation.held:
+                why_not = f"the name is held by {generation.held[name].info.provenance.origin}"
+            reasons.append(
+                ToolReason(name=name, is_offered=why_not is None, reason=why_not or "a tool of its own file")
             )
         return reasons
-
-    def _reason_not_spawning(self, *, may_spawn: bool) -> str | None:
-        return None if self.may_spawn and may_spawn else "it starts agents, and this run may start none"
 
 
 EVERYTHING = ViewRule()

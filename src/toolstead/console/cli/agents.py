@@ -1,22 +1,99 @@
-"""`toolstead agents`: check agents' files, begin one, and print the schema of their frontmatter."""
+"""`toolstead agents`: list, show and check agents, begin one, and print the schema of their frontmatter."""
 
 from __future__ import annotations
 
 import json
 import logging
 import shlex
+import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun, echo_json, json_option
+from toolstead.console.cli.group import (
+    DONE,
+    FAILED,
+    common_options,
+    count_noun,
+    echo_json,
+    echo_text,
+    json_option,
+    stead_command,
+    terminal_width,
+)
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import ToolsteadError
+
+if TYPE_CHECKING:
+    from toolstead.app.agent_configs import EffectiveValue
+    from toolstead.app.stead import Toolstead
+    from toolstead.types.agent import Agent
+
+MOST_LISTED = 40
+"""Tools that are named without being asked for."""
 
 
 @click.group("agents")
 def agents() -> None:
-    """Check agents' files, and begin new ones."""
+    """List, show and check agents, and begin new ones."""
+
+
+@agents.command("list")
+@json_option
+@stead_command
+async def list_agents(stead: Toolstead, *, as_json: bool) -> None:
+    """List the agents of this project."""
+    from toolstead.agents.catalogue import describe_finding
+
+    known = await stead.agents()
+    findings = known.find_findings()
+    if as_json:
+        shown = [agent.to_json() for agent in known.catalogue.agents.values()]
+        echo_json({"agents": shown, "findings": [finding.to_json() for finding in findings]})
+        return
+    rows = [(agent.name, _describe_place(agent), agent.description) for agent in known.catalogue.agents.values()]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for name, place, description in rows:
+        start = f"{click.style(name.ljust(widths[0]), bold=True)}  {place.ljust(widths[1])}  "
+        room = max(terminal_width() - sum(widths) - 4, 20)
+        echo_text(start + textwrap.shorten(description or "(no description)", room, placeholder=" …"))
+    for finding in findings:
+        if finding.severity == "error":
+            click.echo(describe_finding(finding), err=True)
+
+
+@agents.command("show")
+@click.argument("name")
+@click.option("--tools", "with_tools", is_flag=True, help="Show for every tool why it is offered or not.")
+@json_option
+@stead_command
+async def show_agent(stead: Toolstead, *, name: str, with_tools: bool, as_json: bool) -> None:
+    """Show one agent: what it runs with, where each value comes from, and its tools."""
+    known = await stead.agents()
+    agent = known.read_agent(name)
+    values, reasons = stead.explain_agent(agent), known.explain_tools(agent)
+    if as_json:
+        effective = [value.to_json() for value in values]
+        offers = [reason.to_json() for reason in reasons]
+        echo_json({**agent.to_json(), "instructions": agent.instructions, "effective": effective, "offers": offers})
+        return
+    echo_text(f"{click.style(agent.name, bold=True)}  ({_describe_place(agent)}: {agent.origin})")
+    if agent.description:
+        echo_text(textwrap.fill(agent.description, terminal_width()))
+    click.echo("\nRuns with")
+    for value in values:
+        _print_value(value)
+    if with_tools:
+        click.echo("\nTools")
+        wide = max((len(one.name) for one in reasons), default=0)
+        for one in reasons:
+            echo_text(f"  {'+' if one.is_offered else '-'} {one.name.ljust(wide)}  {one.reason}")
+        return
+    offered = [one.name for one in reasons if one.is_offered]
+    click.echo(f"\nTools: {len(offered)} of {len(reasons)} are offered; --tools says why")
+    shown = ", ".join(offered[:MOST_LISTED]) + (", …" if len(offered) > MOST_LISTED else "")
+    click.echo(textwrap.fill(shown or "none", terminal_width(), initial_indent="  ", subsequent_indent="  "))
 
 
 @agents.command("check")
@@ -111,3 +188,21 @@ def _print_next(name: str, path: Path, *, in_project: bool) -> None:
     wide = max(len(command) for command, _ in commands)
     for command, comment in commands:
         click.echo(f"  {command.ljust(wide)}  # {comment}", err=True)
+
+
+def _describe_place(agent: Agent) -> str:
+    place = {"builtin": "built in", "claude": ".claude/agents"}.get(agent.scope, agent.scope)
+    return f"{place}, stale" if agent.stale else place
+
+
+def _print_value(value: EffectiveValue) -> None:
+    shown = "(none)" if value.value is None else json.dumps(value.value, ensure_ascii=False)
+    origin = value.origin if value.origin == "default" else f"from {value.origin}"
+    notes = [origin, *([f"instead of {value.overrode}"] if value.overrode else [])]
+    line = f"  {value.key} = {shown}"
+    if len(line) + len("; ".join(notes)) + 4 <= terminal_width():
+        echo_text(f"{line}  ({'; '.join(notes)})")
+        return
+    echo_text(line)
+    for note in notes:
+        echo_text(f"      {note}")

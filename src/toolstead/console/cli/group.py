@@ -9,6 +9,7 @@ import functools
 import importlib
 import json
 import logging
+import shutil
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -27,7 +28,7 @@ DONE, FAILED, WRONG_USAGE = 0, 1, 2
 _T = TypeVar("_T")
 
 COMMANDS = {
-    "agents": "Check agents' files, and begin new ones.",
+    "agents": "List, show and check agents, and begin new ones.",
     "ask": "Ask an agent, and print its answer as it comes.",
     "config": "Show the settings, and where each came from.",
     "doctor": "Show which runtimes and models can be used here.",
@@ -151,6 +152,11 @@ def run_with_client(
             return await act(client)
 
     return invocation.run(main(), level=level)
+
+
+def terminal_width() -> int:
+    """How wide texts are set: as the terminal, and at most 100 columns."""
+    return min(shutil.get_terminal_size((80, 24)).columns, 100)
 
 
 def count_noun(number: int, noun: str) -> str:

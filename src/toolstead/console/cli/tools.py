@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from toolstead.console.cli.group import (
     client_command,
     json_option,
     stead_command,
+    terminal_width,
     url_option,
 )
 from toolstead.console.cli.tool_files import check_files, print_schema, test_files
@@ -67,7 +67,7 @@ async def show_tool(stead: Toolstead, *, name: str, given: str | None, as_json: 
         click.echo(json.dumps(info.to_json(), indent=2))
     else:
         click.echo(click.style(info.name, bold=True) + f"  ({_describe_source(info)})")
-        click.echo(textwrap.fill(info.description, _terminal_width(), replace_whitespace=False))
+        click.echo(textwrap.fill(info.description, terminal_width(), replace_whitespace=False))
         for title, schema in (("Input", info.input_schema), ("Output", info.output_schema)):
             if schema is not None:
                 click.echo(f"\n{title}")
@@ -171,7 +171,7 @@ def _print_table(shown: list[ToolInfo]) -> None:
         return
     wide = min(max(len(tool.name) for tool in shown), 40)
     origin = max(len(_describe_source(tool)) for tool in shown)
-    room = max(_terminal_width() - wide - origin - 4, 20)
+    room = max(terminal_width() - wide - origin - 4, 20)
     for tool in shown:
         summary = textwrap.shorten(tool.description.split("\n\n", 1)[0], room, placeholder=" …")
         click.echo(
@@ -197,7 +197,7 @@ def _print_schema(schema: Any) -> None:
         default = f", default {json.dumps(item['default'])}" if "default" in item else ""
         click.echo(f"  {click.style(name, bold=True)} ({kind}{need}{default})")
         if text := item.get("description"):
-            click.echo(textwrap.fill(text, _terminal_width(), initial_indent="    ", subsequent_indent="    "))
+            click.echo(textwrap.fill(text, terminal_width(), initial_indent="    ", subsequent_indent="    "))
 
 
 def _print_result(result: ToolResult, *, as_json: bool) -> None:
@@ -223,7 +223,3 @@ def _print_changes(answer: dict[str, Any]) -> None:
         tool = f"tool {error['toolName']!r}: " if "toolName" in error else ""
         click.echo(f"{place}: {tool}{error['message']}")
     click.echo(f"{answer['toolCount']} tools", err=True)
-
-
-def _terminal_width() -> int:
-    return min(shutil.get_terminal_size((80, 24)).columns, 100)
