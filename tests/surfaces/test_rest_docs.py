@@ -36,6 +36,10 @@ async def no_database() -> Any:
     raise StorageError("there is no database here")
 
 
+async def no_agents() -> Any:
+    return [], []
+
+
 def running(*tools: Any, **given: Any) -> AbstractAsyncContextManager[Live]:
     """A server with every route there is."""
     approvals = Approvals(open_store=no_database, log=EventLog())
@@ -43,7 +47,7 @@ def running(*tools: Any, **given: Any) -> AbstractAsyncContextManager[Live]:
         "conversations": no_database,
         "plugins": FakePlugins("say"),
         "approvals": approvals,
-        "agents": no_database,
+        "agents": no_agents,
     }
     return running_with(*tools, private_token=PRIVATE, **every, **given)
 

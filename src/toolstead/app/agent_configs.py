@@ -172,7 +172,8 @@ def explain_agent(agent: Agent, loaded: LoadedSettings, runtime: str | None, rea
         return EffectiveValue(key=key, value=own, origin=origin, overrode=overrode)
 
     turns = f"runtime.{agent.runtime or runtime}.max_turns"
-    chosen = EffectiveValue(key="runtime", value=runtime, origin=reason or settings["runtime.default"].origin)
+    why = f"chosen: {reason}" if reason else settings["runtime.default"].origin
+    chosen = EffectiveValue(key="runtime", value=runtime, origin=why)
     return [
         explain("runtime", agent.runtime, "runtime.default") if agent.runtime else chosen,
         explain("model", agent.model or None, "runtime.model"),

@@ -152,12 +152,14 @@ class Generation(ToolView, frozen=True, kw_only=True):
     Attributes:
         held: Every holder of a name, hidden ones included, in the order they were taken.
         hidden: Why a held tool is not in `tools`.
+        visibility: The rules that it was built with.
         problems: What was quarantined, and why.
     """
 
     held: Mapping[str, RegisteredTool] = msgspec.field(default_factory=dict[str, RegisteredTool])
     hidden: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     problems: tuple[Problem, ...] = ()
+    visibility: Visibility = msgspec.field(default_factory=Visibility)
 
 
 class ViewRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,7 +185,7 @@ class ViewRule(msgspec.Struct, frozen=True, kw_only=True):
         tools = generation.tools
         for memory in self._memories:
             tools = {name: tool for name, tool in tools.items() if memory[name] is None}
-        own = {name: tool for name, tool in self.own.items() if name not in generation.held}
+        own = {name: tool for name, tool in self.own.items() if self._reason_own_hidden(name, generation) is None}
         view = ToolView(number=generation.number, tools={**tools, **own})
         return view if self.may_spawn else view.without_spawning
 
@@ -199,13 +201,15 @@ class ViewRule(msgspec.Struct, frozen=True, kw_only=True):
             shown = "; ".join(one.reason_shown(name) for one in self.visibility) or "no rule hides it"
             reasons.append(ToolReason(name=name, is_offered=why_not is None, reason=why_not or shown))
         for name in self.own:
-            why_not = None if may_spawn else _NO_SPAWNING
-            if name in generation.held:
-                why_not = f"the name is held by {generation.held[name].info.provenance.origin}"
-            reasons.append(
-                ToolReason(name=name, is_offered=why_not is None, reason=why_not or "a tool of its own file")
-            )
+            why_not = self._reason_own_hidden(name, generation) or (None if may_spawn else _NO_SPAWNING)
+            reasons.append(ToolReason(name=name, is_offered=why_not is None, reason=why_not or "its file defines it"))
         return reasons
+
+    def _reason_own_hidden(self, name: str, generation: Generation) -> str | None:
+        """Why a tool of the agent's own is not in its view: the rules of the settings hold for it too."""
+        if name in generation.held:
+            return f"the name is held by {generation.held[name].info.provenance.origin}"
+        return generation.visibility.reason_hidden(name)
 
 
 EVERYTHING = ViewRule()
@@ -235,7 +239,14 @@ def next_generation(
     hides = visibility.reason_hidden
     hidden = {name: reason for name in held if (reason := hides(name)) is not None}
     tools = {name: tool for name, tool in held.items() if name not in hidden} if hidden else dict(held)
-    return Generation(number=before.number + 1, tools=tools, held=held, hidden=hidden, problems=tuple(problems))
+    return Generation(
+        number=before.number + 1,
+        tools=tools,
+        held=held,
+        hidden=hidden,
+        problems=tuple(problems),
+        visibility=visibility,
+    )
 
 
 def amend_generation(
@@ -269,7 +280,14 @@ def amend_generation(
             tools[name] = tool
         else:
             hidden[name] = reason
-    return Generation(number=before.number + 1, tools=tools, held=held, hidden=hidden, problems=tuple(problems))
+    return Generation(
+        number=before.number + 1,
+        tools=tools,
+        held=held,
+        hidden=hidden,
+        problems=tuple(problems),
+        visibility=visibility,
+    )
 
 
 def compare_generations(before: Generation, after: Generation, names: Collection[str] | None = None) -> Changes:

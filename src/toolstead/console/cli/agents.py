@@ -197,7 +197,7 @@ def _describe_place(agent: Agent) -> str:
 
 def _print_value(value: EffectiveValue) -> None:
     shown = "(none)" if value.value is None else json.dumps(value.value, ensure_ascii=False)
-    origin = value.origin if value.origin == "default" else f"from {value.origin}"
+    origin = value.origin if value.origin.startswith(("default", "chosen: ")) else f"from {value.origin}"
     notes = [origin, *([f"instead of {value.overrode}"] if value.overrode else [])]
     line = f"  {value.key} = {shown}"
     if len(line) + len("; ".join(notes)) + 4 <= terminal_width():
@@ -205,4 +205,13 @@ def _print_value(value: EffectiveValue) -> None:
         return
     echo_text(line)
     for note in notes:
-        echo_text(f"      {note}")
+        echo_text(
+            textwrap.fill(
+                note,
+                terminal_width(),
+                initial_indent="      ",
+                subsequent_indent="        ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
