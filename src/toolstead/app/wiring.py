@@ -48,6 +48,7 @@ from toolstead.tools.validation import IDLE, BoundedValidator, fill_defaults
 if TYPE_CHECKING:
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.orchestrator import Orchestrator
+    from toolstead.orchestrator.shared_files import SharedFiles
     from toolstead.plugins.contract import Plugin
     from toolstead.schema.compiled import Documents
     from toolstead.tools.gates import Gate
@@ -113,6 +114,7 @@ class Wiring:
             parts=Parts(
                 open_store=self._database.open,
                 conversations=self.open_conversations,
+                open_files=self.open_files,
                 dispatcher=lambda: self.dispatcher,
                 log=self.events,
                 hooks=self.hooks,
@@ -195,6 +197,17 @@ class Wiring:
         """
         self.check_open()
         return await self.conversations.open()
+
+    async def open_files(self) -> SharedFiles:
+        """The shared files of thread trees; the first call opens the database.
+
+        Raises:
+            StorageError: It cannot be opened.
+        """
+        from toolstead.orchestrator.shared_files import SharedFiles
+
+        self.check_open()
+        return SharedFiles(await self._database.open(), self.plugins.read_file_limits)
 
     def describe_state(self) -> Mapping[str, Any]:
         """The runtime and the sessions, as health reports them; does not open the database."""

@@ -26,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from toolstead.adapters.storage.files import delete_files
 from toolstead.adapters.storage.rows import StructRows, StructT, storable_text
 from toolstead.adapters.storage.tables import (
     APPROVALS,
@@ -124,8 +125,9 @@ def update_thread(connection: Connection, id: str, **changes: str | None) -> Thr
 
 
 def delete_thread(connection: Connection, id: str) -> None:
-    """With its messages, runs, keys, events and approvals. Raises NotFoundError."""
+    """With its messages, runs, keys, events, approvals and shared files. Raises NotFoundError."""
     find_by_id(connection, THREADS, "thread", id)
+    delete_files(connection, id)
     connection.execute(delete(events).where(events.c.thread_id == id))
     connection.execute(delete(events).where(events.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == id))))
     connection.execute(delete(approvals).where(approvals.c.thread_id == id))
