@@ -102,6 +102,7 @@ async def serve_http(
         state=parts.describe_state,
         plugins=parts.plugins,
         approvals=parts.approvals,
+        files=parts.open_files,
     )
     app.stopping.call_at_begin(endpoint.begin_stop)
     with ExitStack() as announcing:

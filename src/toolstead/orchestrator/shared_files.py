@@ -45,15 +45,15 @@ class SharedFiles:
         self._read_limits = read_limits
 
     async def read_file(self, thread_id: str, path: str, *, version: int | None = None) -> SharedFile:
-        """A file's newest text, or that of a version.
+        """A file's newest text, or that of a version, which may be a deletion.
 
         Raises:
-            NotFoundError: There is no such file or version, or it is deleted.
+            NotFoundError: There is no such file or version, or the file is deleted and no version was named.
             InvalidFileError: The path cannot be one.
         """
         path = check_path(path)
         found = await self._store.read_file(_check_thread(thread_id), path, version=version)
-        if found is None or found.deleted:
+        if found is None or (found.deleted and version is None):
             raise NotFoundError("file", path if version is None else f"{path}, version {version}")
         return found
 

@@ -107,7 +107,10 @@ class Files(Protocol):
     async def read(
         self, path: str, *, version: int | None = None, meta: ToolMeta | None = None, thread_id: str = "default"
     ) -> SharedFile:
-        """A file's newest text, or that of a version. Raises NotFoundError for one that is not there or deleted."""
+        """A file's newest text, or that of a version, which may be a deletion.
+
+        Raises NotFoundError for what is not there, and for a deleted file where no version is named.
+        """
         ...
 
     async def list(
