@@ -21,6 +21,7 @@ from toolstead.adapters.http.server import serve
 from toolstead.adapters.rest.app import create_app
 from toolstead.adapters.rest.plugin_routes import PluginControl
 from toolstead.adapters.rest.problems import Opened
+from toolstead.adapters.rest.vfs_routes import OpenFiles
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.contract import PluginContext, Tool
@@ -185,6 +186,7 @@ async def running(
     conversations: Opened | None = None,
     plugins: PluginControl | None = None,
     approvals: Approvals | None = None,
+    files: OpenFiles | None = None,
     **options: Any,
 ) -> AsyncIterator[Live]:
     """A server with these tools, on a free port; in the end it is stopped and has ended well."""
@@ -203,6 +205,7 @@ async def running(
         conversations=conversations,
         plugins=plugins,
         approvals=approvals,
+        files=files,
     )
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()

@@ -40,6 +40,7 @@ def running(*tools: Any, **given: Any) -> AbstractAsyncContextManager[Live]:
     """A server with every route there is."""
     approvals = Approvals(open_store=no_database, log=EventLog())
     every: dict[str, Any] = {"conversations": no_database, "plugins": FakePlugins("say"), "approvals": approvals}
+    every["files"] = no_database
     return running_with(*tools, private_token=PRIVATE, **every, **given)
 
 
