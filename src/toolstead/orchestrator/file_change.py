@@ -93,7 +93,7 @@ def _replace_once(path: str, version: int, text: str, old: str, new: str) -> str
     places = [first]
     while len(places) <= MOST_COUNTED and (at := text.find(old, places[-1] + 1)) >= 0:
         places.append(at)
-    often = f"more than {MOST_COUNTED}" if len(places) > MOST_COUNTED else str(len(places))
+    often = f"more than {len(places) - 1}" if len(places) > MOST_COUNTED else str(len(places))
     lines = ", ".join(str(text.count("\n", 0, at) + 1) for at in places[:MOST_PLACES])
     raise InvalidFileError(
         "old",
