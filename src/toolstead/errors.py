@@ -13,12 +13,14 @@ ToolsteadError
 ├── TrustError             what a project brings cannot be read, approved or kept
 │   └── UnreadableTrustError it cannot be read at the moment; what was read before still counts
 ├── StorageError           the database cannot be opened, read or written
-├── NotFoundError          no such thread, run, result or approval
+├── NotFoundError          no such thread, run, result, approval or shared file
 ├── ApprovalDecidedError   a decision that comes too late: there is one already
 ├── InvalidApprovalError   a decision that cannot be taken: what is wrong with it
 ├── UnknownToolError       no such tool here, or it is blocked
 ├── ToolError              foreseen: the text goes to the model
 │   ├── RefusedError       the request is not allowed (a path, a gate's denial)
+│   │   ├── InvalidFileError  a shared file that cannot be written or read so: its path, its text, a limit
+│   │   └── FileConflictError a write to a shared file that would lose a newer version
 │   └── NoClientError      the caller cannot be asked, logged to or shown progress
 ├── InvocationError        an agent could not be invoked
 │   ├── SessionLostError   the runtime does not have the conversation any more
@@ -161,10 +163,10 @@ class StorageError(ToolsteadError):
 
 
 class NotFoundError(ToolsteadError):
-    """No such thread, run, result or approval.
+    """No such thread, run, result, approval or shared file.
 
     Attributes:
-        kind: What was looked for: `thread`, `run`, `result`, `approval`.
+        kind: What was looked for: `thread`, `run`, `result`, `approval`, `file`.
         id: Its id.
     """
 
@@ -321,6 +323,57 @@ class ToolError(ToolsteadError):
 
 class RefusedError(ToolError):
     """The request is not allowed: a path outside the project, a gate's denial."""
+
+
+class InvalidFileError(RefusedError):
+    """A shared file that cannot be written or read so.
+
+    Attributes:
+        field: What is wrong: `path`, `content`, `old`, `version`, or the limit that is reached.
+        reason: What is wrong with it, and what would be right.
+    """
+
+    def __init__(self, field: str, reason: str) -> None:
+        self.field = field
+        self.reason = reason
+        super().__init__(f"{field}: {reason}")
+
+
+class FileConflictError(RefusedError):
+    """A write to a shared file that would lose a newer version; nothing was written.
+
+    Attributes:
+        path: The file's path.
+        expected: The version that the writer knew; 0 for a file that should not exist.
+        version: The newest version; 0 where there never was one.
+        author: Who wrote that; empty where there is none.
+        deleted: Whether the newest version is the file's deletion.
+        texts: The text of the expected version, None where there is none, and the newest text.
+        diff: The lines that differ between the two, bounded; empty until it was made.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: str,
+        expected: int,
+        version: int,
+        author: str,
+        deleted: bool,
+        texts: tuple[str | None, str],
+        diff: str = "",
+    ) -> None:
+        self.path = path
+        self.expected = expected
+        self.version = version
+        self.author = author
+        self.deleted = deleted
+        self.texts = texts
+        self.diff = diff
+        newest = f"its newest version is {version}, {'deleted' if deleted else 'written'} by {author}"
+        found = newest if version else "there never was such a file; expectedVersion 0 creates it"
+        knew = f"version {expected} was expected" if expected else "it was expected not to exist"
+        super().__init__(f"{path!r} was not written: {knew}, but {found}")
 
 
 class NoClientError(ToolError):

@@ -115,6 +115,26 @@ async def test_long_conversations_and_long_lists_come_whole_from_a_server_that_g
             await asyncio.wait_for(serving, PATIENCE)
 
 
+async def test_shared_files_are_written_listed_read_and_their_history_told(client: SteadClient) -> None:
+    first = await client.files.write_file("t1", "a/ü?&.md", "one")
+    await client.files.write_file("t1", "b", "x")
+    second = await client.files.write_file("t1", "a/ü?&.md", "two", expected_version=1)
+    assert (first["version"], second["version"], second["author"]) == (1, 2, "user")
+    assert await client.files.list_files("t1", "a/") == [second]
+    assert await client.files.read_file("t1", "a/ü?&.md") == {**second, "content": "two"}
+    assert await client.files.read_file("t1", "a/ü?&.md", 1) == {**first, "content": "one"}
+    for limit, expected in ((1, [second]), (2, [second, first]), (5, [second, first])):
+        assert await client.files.list_versions("t1", "a/ü?&.md", limit) == expected
+    for work, message in (
+        (client.files.read_file("t1", "nope"), "no (shared )?file 'nope'"),
+        (client.files.list_versions("t1", "nope", 5), "no (shared )?file 'nope'"),
+        (client.files.write_file("t1", "b", "y", 7), "its newest version is 1, written by user"),
+        (client.files.write_file("t1", "../b", "y"), "a part `..`"),
+    ):
+        with pytest.raises(ToolsteadError, match=re.compile(message)):
+            await work
+
+
 async def test_plugins_are_listed_changed_and_reset(client: SteadClient) -> None:
     async def state() -> tuple[bool, str]:
         found = next(plugin for plugin in await client.list_plugins() if plugin["name"] == "time")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields
@@ -19,7 +20,7 @@ from tests.flows.http_internet import reply, serving
 from tests.waiting import PATIENCE
 from toolstead import Hooks, Plugin, PluginContext, RefusedError, Tool, ToolError, ToolMeta, UnknownToolError, tool
 from toolstead.app.plugin_powers import LARGEST_VALUE, LONGEST_KEY, MOST_BROADCASTS, MOST_CALLS, MOST_NESTED
-from toolstead.errors import NotFoundError, UnavailableError
+from toolstead.errors import FileConflictError, InvalidFileError, NotFoundError, UnavailableError
 from toolstead.plugins.background import MOST
 from toolstead.plugins.ports import HttpAnswer
 from toolstead.testing import FakeContext, fake_context, memory_stead
@@ -260,6 +261,83 @@ async def test_a_value_that_is_too_large_is_refused(world: World) -> None:
     await world.ctx.store.set("key", "x" * (LARGEST_VALUE - 2))
     with pytest.raises(ValueError, match="at most 1,048,576"):
         await world.ctx.store.set("key", "x" * (LARGEST_VALUE - 1))
+
+
+# files
+
+
+async def test_a_file_is_written_edited_listed_read_and_deleted_and_its_history_stays(world: World) -> None:
+    files = world.ctx.files
+    first = await files.write("./notes/a.md", "one\n", thread_id="t1")
+    second = await files.edit("notes/a.md", "one", "two", thread_id="t1")
+    assert (first.path, first.version, first.author, second.version) == ("notes/a.md", 1, "probe", 2)
+    assert (await files.read("notes/a.md", thread_id="t1")).content == "two\n"
+    assert (await files.read("notes/a.md", version=1, thread_id="t1")).content == "one\n"
+    assert await files.list("notes/", thread_id="t1") == [second]
+    assert await files.list(thread_id="another") == []
+    third = await files.delete("notes/a.md", thread_id="t1")
+    assert (third.deleted, await files.list(thread_id="t1")) == (True, [])
+    assert await files.log("notes/a.md", thread_id="t1") == [third, second, first]
+    for attempt in (
+        files.read("notes/a.md", thread_id="t1"),
+        files.delete("b"),
+        files.edit("b", "x", "y"),
+        files.log("b"),
+    ):
+        with pytest.raises(NotFoundError, match="no file"):
+            await attempt
+
+
+async def test_a_lost_update_of_a_file_is_refused_with_a_diff(world: World) -> None:
+    files = world.ctx.files
+    await files.write("a", "one\n", expected_version=0)
+    await files.write("a", "two\n", expected_version=1)
+    with pytest.raises(FileConflictError, match="version 1 was expected, but its newest version is 2") as refused:
+        await files.write("a", "three\n", expected_version=1)
+    assert refused.value.diff.splitlines()[-2:] == ["-one", "+two"]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("", "1 to 512 characters"),
+        ("a" * 513, "1 to 512 characters"),
+        ("/etc/passwd", "is absolute"),
+        ("a/../b", "a part `..`"),
+        ("a//b", "an empty part"),
+        ("a/", "an empty part"),
+        ("a\\b", "a backslash"),
+        (".", "names no file"),
+        ("a/ b", "spaces around a part"),
+        ("a\nb", "LINE FEED"),
+        ("a\u202eb", "changes the order"),
+        ("a\0b", "NULL"),
+        ("a\ud800", "LONE SURROGATE"),
+    ],
+)
+async def test_a_path_that_can_be_none_is_refused_everywhere(world: World, path: str, reason: str) -> None:
+    files = world.ctx.files
+    attempts = (
+        files.write(path, "x"),
+        files.read(path),
+        files.edit(path, "x", "y"),
+        files.delete(path),
+        files.log(path),
+    )
+    for attempt in attempts:
+        with pytest.raises(InvalidFileError, match=re.escape(reason)):
+            await attempt
+
+
+@pytest.mark.parametrize("content", ["a\0b", "\x1b[1m", "\x7f", "\ud800", "x" * ((1 << 20) + 1), "é" * (1 << 19) + "x"])
+async def test_what_is_no_text_or_too_long_is_refused_and_what_was_there_stays(world: World, content: str) -> None:
+    files = world.ctx.files
+    await files.write("a", "before")
+    for attempt in (files.write("a", content), files.edit("a", "before", content)):
+        with pytest.raises(InvalidFileError, match=r"^content: it has (U\+|more than 1,048,576 bytes)"):
+            await attempt
+    assert (await files.read("a")).content == "before"
+    await files.write("a", "tab\tline\r\nform\f ü 🎉" + "x" * 1_000_000)
 
 
 # threads

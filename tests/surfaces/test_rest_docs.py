@@ -48,6 +48,7 @@ def running(*tools: Any, **given: Any) -> AbstractAsyncContextManager[Live]:
         "plugins": FakePlugins("say"),
         "approvals": approvals,
         "agents": no_agents,
+        "files": no_database,
     }
     return running_with(*tools, private_token=PRIVATE, **every, **given)
 

@@ -9,6 +9,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
+from toolstead.app.file_client import HttpFiles, InProcessFiles
 from toolstead.app.server_file import ServerFile
 from toolstead.errors import ServeError
 
@@ -31,12 +32,17 @@ _RELOAD = frozenset({"success", "toolCount", "errors", "added", "removed", "chan
 
 
 class InProcessClient:
-    """A stead that is open in this process."""
+    """A stead that is open in this process.
+
+    Attributes:
+        files: Its shared files.
+    """
 
     url = None
 
     def __init__(self, stead: Toolstead, *, lost_server: str | None = None) -> None:
         self._stead = stead
+        self.files = InProcessFiles(stead)
         self.lost_server = lost_server
 
     async def describe_state(self) -> Mapping[str, Any]:
@@ -128,6 +134,7 @@ class HttpClient:
 
     Attributes:
         url: Its address.
+        files: Its shared files.
     """
 
     lost_server = None
@@ -141,6 +148,7 @@ class HttpClient:
         if not url.startswith(("http://", "https://")):
             raise ServeError(f"{url}: an address begins with http:// or https://")
         self.url = url.rstrip("/")
+        self.files = HttpFiles(self._send_request, self._check_keys)
         import httpx2  # not above: most commands find no server
 
         # A token goes to the address it is for, and nowhere else: no proxies, no redirects.

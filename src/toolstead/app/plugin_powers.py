@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from toolstead.app.plugin_files import PluginFiles
 from toolstead.errors import LimitError, RefusedError, ToolError, UnknownAgentError
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.ports import HttpAnswer, absent_power
@@ -23,6 +24,7 @@ from toolstead.types.result import Failure, ToolResult
 if TYPE_CHECKING:
     from toolstead.orchestrator.event_log import EventLog
     from toolstead.orchestrator.orchestrator import Orchestrator
+    from toolstead.orchestrator.shared_files import SharedFiles
     from toolstead.orchestrator.store import Store
     from toolstead.plugins.hook_runner import HookRunner
     from toolstead.plugins.tool_meta import ToolMeta
@@ -48,12 +50,14 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         open_store: The database, opened when it is first needed.
         conversations: Threads and runs, opened likewise.
+        open_files: The shared files, opened likewise.
         hooks: Those of all plugins, for broadcasts.
         http: The guarded client and the hosts that the settings allow now.
     """
 
     open_store: Callable[[], Awaitable[Store]]
     conversations: Callable[[], Awaitable[Orchestrator]]
+    open_files: Callable[[], Awaitable[SharedFiles]]
     dispatcher: Callable[[], Dispatcher]
     log: EventLog
     hooks: HookRunner
@@ -68,6 +72,7 @@ def create_context(name: str, parts: Parts, *, first_party: bool) -> PluginConte
         store=PluginStore(name, parts),
         invoker=PluginAgents(parts),
         threads=PluginThreads(name, parts, first_party=first_party),
+        files=PluginFiles(name, parts.open_files),
         tasks=absent_power("tasks", "this version cannot delegate"),
         http=PluginHttp(parts),
         search=absent_power("search", "no search provider is configured"),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from toolstead.plugins.contract import PluginContext
     from toolstead.plugins.discovery import Discovered
     from toolstead.plugins.health import Health
+    from toolstead.types.vfs import FileLimits
 
 logger = logging.getLogger(__name__)
 
@@ -139,6 +140,21 @@ class Plugins:
     def context_for(self, name: str) -> PluginContext:
         """What a tool that the program registers itself is given."""
         return create_context(name, self._parts, first_party=False)
+
+    def read_file_limits(self) -> FileLimits:
+        """How much shared files may take, as `[plugins.vfs]` says, whether that plugin runs or not.
+
+        Raises:
+            PluginError: The settings do not fit.
+        """
+        from toolstead.plugins.contract import Plugin
+        from toolstead.plugins.settings import read_settings
+        from toolstead.types.vfs import FileLimits
+
+        settings = self._find_plugin("vfs").settings
+        if isinstance(settings, FileLimits):
+            return settings
+        return read_settings(Plugin(name="vfs", settings=FileLimits), settings)
 
     def _find_plugin(self, name: str) -> PluginView:
         view = next((view for view in self._host.list_plugins() if view.name == name), None)

@@ -103,6 +103,7 @@ async def serve_http(
         plugins=parts.plugins,
         agents=parts.list_agents,
         approvals=parts.approvals,
+        files=parts.open_files,
     )
     app.stopping.call_at_begin(endpoint.begin_stop)
     with ExitStack() as announcing:

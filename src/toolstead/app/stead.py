@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.feed import EventReader
     from toolstead.orchestrator.orchestrator import Orchestrator
+    from toolstead.orchestrator.shared_files import SharedFiles
     from toolstead.plugins.contract import Plugin, Tool
     from toolstead.schema.compiled import Documents
     from toolstead.tools.gates import Gate
@@ -186,6 +187,14 @@ class Toolstead:
 
         state = self._parts.describe_state(agent.model)
         return explain_agent(agent, self._parts.loaded, state["runtime"], state["runtimeReason"])
+
+    async def shared_files(self) -> SharedFiles:
+        """The files that the agents of a thread tree share; the first call opens the database.
+
+        Raises:
+            StorageError: It cannot be opened.
+        """
+        return await self._parts.open_files()
 
     async def kept_result(self, handle: str) -> dict[str, Any]:
         """The whole result behind a handle, as JSON.

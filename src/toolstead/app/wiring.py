@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from toolstead.app.agents import SteadAgents
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.orchestrator import Orchestrator
+    from toolstead.orchestrator.shared_files import SharedFiles
     from toolstead.plugins.contract import Plugin
     from toolstead.schema.compiled import Documents
     from toolstead.tools.gates import Gate
@@ -115,6 +116,7 @@ class Wiring:
             parts=Parts(
                 open_store=self._database.open,
                 conversations=self.open_conversations,
+                open_files=self.open_files,
                 dispatcher=lambda: self.dispatcher,
                 log=self.events,
                 hooks=self.hooks,
@@ -199,6 +201,17 @@ class Wiring:
         """
         self.check_open()
         return await self.conversations.open()
+
+    async def open_files(self) -> SharedFiles:
+        """The shared files of thread trees; the first call opens the database.
+
+        Raises:
+            StorageError: It cannot be opened.
+        """
+        from toolstead.orchestrator.shared_files import SharedFiles
+
+        self.check_open()
+        return SharedFiles(await self._database.open(), self.plugins.read_file_limits)
 
     async def open_agents(self) -> SteadAgents:
         """The agents; the first call reads their files, and watches them from then on. Many steads only serve tools."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from toolstead.types.event import Event, NewEvent
     from toolstead.types.run import Run, RunEnd, RunError, TreeLimits, Usage
     from toolstead.types.thread import Message, Thread
+    from toolstead.types.vfs import FileChange, FileLimits, FileVersion, SharedFile
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 OnCommit = Callable[[str, str, "Sequence[Event]"], None]
@@ -228,6 +229,8 @@ class Store(Protocol):
     async def delete_thread(self, id: str) -> None:
         """Delete it, and every thread below it, with messages, runs, events and idempotency keys. Raises NotFoundError.
 
+        Shared files belong to the root of a thread tree, and are deleted with that thread.
+
         A run of it that is still going on finds, when it ends, that it is gone; end it first.
         """
         ...
@@ -367,6 +370,29 @@ class Store(Protocol):
 
     async def list_keys(self, space: str, prefix: str = "") -> list[str]:
         """The keys of a space, sorted."""
+        ...
+
+    # Shared files. They belong to the root of the thread's tree: each thread of the tree reads and writes the same.
+
+    async def read_file(self, thread_id: str, path: str, *, version: int | None = None) -> SharedFile | None:
+        """A version of a file, the newest unless one is named; a deletion too. None when there is none."""
+        ...
+
+    async def list_files(self, thread_id: str, prefix: str = "") -> list[FileVersion]:
+        """The newest version of each file that is not deleted, sorted by path."""
+        ...
+
+    async def list_file_versions(
+        self, thread_id: str, path: str, *, limit: int = 100, before: int | None = None
+    ) -> list[FileVersion]:
+        """The versions of a file, the newest first; with `before` only older ones than that."""
+        ...
+
+    async def write_file(self, change: FileChange, limits: FileLimits) -> FileVersion:
+        """Keep a change as the file's next version, whose number is given in the commit.
+
+        Raises FileConflictError, InvalidFileError and NotFoundError as `file_change.make_version` says.
+        """
         ...
 
     # Questions to a person; each gets its decision once, whichever processes ask and decide.

@@ -21,6 +21,7 @@ import msgspec
 from toolstead.plugins.ports import (
     Agents,
     CallPluginTool,
+    Files,
     Http,
     KeyValues,
     ReportStatus,
@@ -54,6 +55,7 @@ class PluginContext:
         store: Its own key-value space in the database.
         invoker: Invokes agents: `invoke`, `prewarm`.
         threads: Conversations: `history`, `send`, `broadcast`.
+        files: The files that the agents of a thread tree share: `read`, `list`, `log`, `write`, `edit`, `delete`.
         tasks: Delegated work: `start`, `status`, `cancel`, `checkin`.
         http: The guarded HTTP client.
         search: Searches the web, where a provider is configured.
@@ -68,6 +70,7 @@ class PluginContext:
     store: KeyValues = field(default_factory=lambda: absent_power("store"))
     invoker: Agents = field(default_factory=lambda: absent_power("invoker"))
     threads: Threads = field(default_factory=lambda: absent_power("threads"))
+    files: Files = field(default_factory=lambda: absent_power("files"))
     tasks: Tasks = field(default_factory=lambda: absent_power("tasks"))
     http: Http = field(default_factory=lambda: absent_power("http"))
     search: Search = field(default_factory=lambda: absent_power("search"))

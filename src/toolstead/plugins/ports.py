@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from toolstead.types.result import ToolResult
     from toolstead.types.run import Run
     from toolstead.types.thread import Message
+    from toolstead.types.vfs import FileVersion, SharedFile
 
 Status = Literal["running", "degraded"]
 """The statuses that a plugin may report."""
@@ -94,6 +95,62 @@ class Threads(Protocol):
         The type is `<plugin>.<word>`. It belongs to a thread, or to the call it comes from. Raises
         ValueError for a type that is not the plugin's.
         """
+        ...
+
+
+class Files(Protocol):
+    """The files that the agents of a thread tree share.
+
+    The tree is that of the call whose `meta` is passed on, or that of a thread. Every version is kept, with its author:
+    the agent that called, or the plugin where no call is named. What is refused is an `InvalidFileError` with a text
+    for the model.
+    """
+
+    async def read(
+        self, path: str, *, version: int | None = None, meta: ToolMeta | None = None, thread_id: str = "default"
+    ) -> SharedFile:
+        """A file's newest text, or that of a version, which may be a deletion.
+
+        Raises NotFoundError for what is not there, and for a deleted file where no version is named.
+        """
+        ...
+
+    async def list(
+        self, prefix: str = "", *, meta: ToolMeta | None = None, thread_id: str = "default"
+    ) -> Sequence[FileVersion]:
+        """The newest version of each file whose path begins so, sorted by path."""
+        ...
+
+    async def log(
+        self, path: str, *, limit: int = 100, meta: ToolMeta | None = None, thread_id: str = "default"
+    ) -> Sequence[FileVersion]:
+        """A file's versions, the newest first, deletions included. Raises NotFoundError where there never was one."""
+        ...
+
+    async def write(
+        self,
+        path: str,
+        content: str,
+        *,
+        expected_version: int | None = None,
+        meta: ToolMeta | None = None,
+        thread_id: str = "default",
+    ) -> FileVersion:
+        """Write the file's next version.
+
+        With `expected_version` only where that is the newest one; 0 is for a file that must not exist. Else
+        FileConflictError, whose `diff` shows what changed since.
+        """
+        ...
+
+    async def edit(
+        self, path: str, old: str, new: str, *, meta: ToolMeta | None = None, thread_id: str = "default"
+    ) -> FileVersion:
+        """Replace a part of the newest text that is there exactly once. Raises NotFoundError."""
+        ...
+
+    async def delete(self, path: str, *, meta: ToolMeta | None = None, thread_id: str = "default") -> FileVersion:
+        """Delete the file; its history stays. Raises NotFoundError."""
         ...
 
 

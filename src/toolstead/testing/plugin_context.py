@@ -14,9 +14,11 @@ from typing import Any, Self
 
 import msgspec
 
+from toolstead.app.plugin_files import PluginFiles
 from toolstead.app.plugin_powers import Parts, PluginAgents, PluginCalls, PluginHttp, PluginStore, PluginThreads
 from toolstead.errors import PluginError, Rejected
 from toolstead.orchestrator.request import RunRequest
+from toolstead.orchestrator.shared_files import SharedFiles
 from toolstead.plugins.background import BackgroundTasks
 from toolstead.plugins.contract import HOOKS, Hooks, Plugin, PluginContext, Tool
 from toolstead.plugins.definition import check_hooks, check_plugin, qualify_name
@@ -39,6 +41,7 @@ from toolstead.types.event import Event
 from toolstead.types.result import ToolResult
 from toolstead.types.run import RunError
 from toolstead.types.thread import Message
+from toolstead.types.vfs import FileLimits
 
 Listener = Callable[[str, Mapping[str, Any]], Awaitable[None]]
 
@@ -149,7 +152,13 @@ def fake_context(
     registry = Registry(context_for=lambda owner: context if owner == name else PluginContext(name=owner))
     dispatcher = Dispatcher(registry, events=log, cwd=Path.cwd())
     parts = _build_parts(
-        store=store, conversations=conversations, network=network, log=log, dispatcher=dispatcher, others=others
+        store=store,
+        conversations=conversations,
+        network=network,
+        log=log,
+        dispatcher=dispatcher,
+        others=others,
+        read_limits=lambda: context.settings if isinstance(context.settings, FileLimits) else FileLimits(),
     )
     context = FakeContext(
         name=name,
@@ -158,6 +167,7 @@ def fake_context(
         store=PluginStore(name, parts),
         invoker=PluginAgents(parts),
         threads=PluginThreads(name, parts, first_party=False),
+        files=PluginFiles(name, parts.open_files),
         tasks=absent_power("tasks", "this version cannot delegate"),
         http=PluginHttp(parts),
         search=absent_power("search", "no search provider is configured"),
@@ -182,7 +192,14 @@ def fake_context(
 
 
 def _build_parts(
-    *, store: Any, conversations: Any, network: Any, log: Any, dispatcher: Dispatcher, others: HookRunner
+    *,
+    store: Any,
+    conversations: Any,
+    network: Any,
+    log: Any,
+    dispatcher: Dispatcher,
+    others: HookRunner,
+    read_limits: Callable[[], FileLimits],
 ) -> Parts:
     """The doubles in the places of what they double; the contract suite sees that they fit."""
 
@@ -192,9 +209,13 @@ def _build_parts(
     async def open_conversations() -> Any:
         return conversations
 
+    async def open_files() -> SharedFiles:
+        return SharedFiles(store, read_limits)
+
     return Parts(
         open_store=open_store,
         conversations=open_conversations,
+        open_files=open_files,
         dispatcher=lambda: dispatcher,
         log=log,
         hooks=others,

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from toolstead.errors import NotFoundError, ToolError
+from toolstead.orchestrator.file_change import make_version
 from toolstead.orchestrator.request import RunRequest
 from toolstead.orchestrator.store import Accepted
 from toolstead.plugins.ports import HttpAnswer
@@ -27,6 +28,7 @@ from toolstead.types.call import Caller
 from toolstead.types.event import Event
 from toolstead.types.run import Run, RunError
 from toolstead.types.thread import Message, Role, Thread
+from toolstead.types.vfs import FileChange, FileLimits, FileVersion, SharedFile, TreeUsage
 
 MessageLike = Message | tuple[Role, str] | str
 """A message of a thread: whole, as role and text, or the text of a user's."""
@@ -36,12 +38,13 @@ SOMEWHERE = "93.184.215.14"
 
 
 class MemoryStore:
-    """The part of a store that plugins reach: their values, and messages."""
+    """The part of a store that plugins reach: their values, messages, and shared files. Each thread is a root."""
 
     def __init__(self, history: Mapping[str, Sequence[MessageLike]]) -> None:
         self._values: dict[tuple[str, str], bytes] = {}
         self._threads: dict[str, list[Message]] = {thread_id: [] for thread_id in history}
         self._numbers = itertools.count(1)
+        self._files: dict[tuple[str, str], list[SharedFile]] = {}
         for thread_id, messages in history.items():
             for message in messages:
                 self.add_message(thread_id, message)
@@ -72,6 +75,36 @@ class MemoryStore:
         """Its messages, oldest first; with a limit the newest of them."""
         all_of_it = self._threads.get(thread_id, [])
         return all_of_it[max(0, len(all_of_it) - limit) :] if limit is not None else list(all_of_it)
+
+    async def read_file(self, thread_id: str, path: str, *, version: int | None = None) -> SharedFile | None:
+        """A version of a file, the newest unless one is named."""
+        versions = self._files.get((thread_id, path), [])
+        return next((one for one in reversed(versions) if version in (None, one.version)), None)
+
+    async def list_files(self, thread_id: str, prefix: str = "") -> list[FileVersion]:
+        """The newest version of each file that is not deleted, sorted by path."""
+        newest = [versions[-1] for (held, _), versions in sorted(self._files.items()) if held == thread_id]
+        return [one.without_content() for one in newest if not one.deleted and one.path.startswith(prefix)]
+
+    async def list_file_versions(
+        self, thread_id: str, path: str, *, limit: int = 100, before: int | None = None
+    ) -> list[FileVersion]:
+        """The versions of a file, the newest first."""
+        versions = self._files.get((thread_id, path), [])
+        older = [one for one in reversed(versions) if before is None or one.version < before]
+        return [one.without_content() for one in older[:limit]]
+
+    async def write_file(self, change: FileChange, limits: FileLimits) -> FileVersion:
+        """Keep a change as the file's next version."""
+        versions = self._files.get((change.thread_id, change.path), [])
+        texts = {one.version: one.content for one in versions}
+        kept = [versions for (held, _), versions in self._files.items() if held == change.thread_id]
+        usage = TreeUsage(
+            files=len(kept), versions=sum(map(len, kept)), bytes=sum(one.size for versions in kept for one in versions)
+        )
+        made = make_version(change, versions[-1] if versions else None, usage, limits, texts.get)
+        self._files.setdefault((change.thread_id, change.path), []).append(made)
+        return made.without_content()
 
     def add_message(
         self, thread_id: str, message: MessageLike, *, kind: str = "text", run_id: str | None = None

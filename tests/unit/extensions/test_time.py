@@ -121,7 +121,7 @@ async def test_without_zone_files_utc_works_and_the_rest_says_what_is_missing(mo
     assert "no time zone files" in (await ask({"timezone": "Europe/Berlin"})).text
 
 
-@pytest.mark.parametrize("name", ["time", "context", "plan"])
+@pytest.mark.parametrize("name", ["time", "context", "plan", "vfs"])
 def test_importing_an_extension_costs_no_pydantic_and_no_zone_files(name: str) -> None:
     program = f"import sys, toolstead.extensions.{name}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

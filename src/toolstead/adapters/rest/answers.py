@@ -13,6 +13,7 @@ from toolstead.types.result import ToolResult
 from toolstead.types.sent import SentStruct
 from toolstead.types.thread import Message, Thread
 from toolstead.types.tool import Problem, ToolInfo
+from toolstead.types.vfs import FileVersion
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -181,6 +182,30 @@ class PluginList(SentStruct, frozen=True, kw_only=True):
     """
 
     plugins: list[PluginView]
+
+
+class FileList(SentStruct, frozen=True, kw_only=True):
+    """The shared files of a thread tree.
+
+    Attributes:
+        files: The newest version of each, sorted by path.
+    """
+
+    files: list[FileVersion]
+
+
+class FileHistory(SentStruct, frozen=True, kw_only=True):
+    """Versions of a shared file.
+
+    Attributes:
+        versions: The newest first.
+        next: The value of `before` for the next page; absent on the last one.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"next"})
+
+    versions: list[FileVersion]
+    next: Count | None = None
 
 
 class SessionCounts(SentStruct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from toolstead.adapters.rest.problems import UNKNOWN_APPROVAL, Opened, explain_f
 from toolstead.adapters.rest.run_routes import ReadResult, RunRoutes
 from toolstead.adapters.rest.thread_routes import ThreadRoutes
 from toolstead.adapters.rest.tool_routes import ToolRoutes
+from toolstead.adapters.rest.vfs_routes import OpenFiles, VfsRoutes, with_files
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.registry import Registry
@@ -45,6 +46,7 @@ def create_app(
     plugins: PluginControl | None = None,
     agents: ListAgents | None = None,
     approvals: Approvals | None = None,
+    files: OpenFiles | None = None,
 ) -> HttpApplication:
     """Build the application.
 
@@ -61,6 +63,7 @@ def create_app(
         plugins: Shows and switches plugins; without it there are no such routes.
         agents: Lists the agents; without it there is no such route.
         approvals: The pending approvals; without it there are no such routes.
+        files: Opens the shared files; without it there are no such routes.
 
     Raises:
         ServeError: The options name a host, an origin or a token that could never match.
@@ -72,6 +75,8 @@ def create_app(
         endpoints += list_endpoints(ThreadRoutes(), converse)
         endpoints += list_endpoints(RunRoutes(project or Path.cwd(), results), converse)
         endpoints += list_endpoints(EventRoutes(stopping), converse)
+    if files is not None:
+        endpoints += list_endpoints(VfsRoutes(), partial(with_files, files))
     if plugins is not None:
         plugin_routes = PluginRoutes(plugins)
         endpoints += list_endpoints(plugin_routes, plugin_routes.wrap_handler)

@@ -29,7 +29,9 @@ from toolstead.adapters.http.problem import (
 )
 from toolstead.errors import (
     ApprovalDecidedError,
+    FileConflictError,
     InvalidApprovalError,
+    InvalidFileError,
     InvocationError,
     NotFoundError,
     PluginError,
@@ -63,6 +65,24 @@ APPROVAL_DECIDED = ProblemKind(
     409,
     "The approval is already decided",
     "The detail says how it was decided: by a person, by a deadline or by the end of the caller.",
+)
+UNKNOWN_FILE = ProblemKind(
+    "unknown-file",
+    404,
+    "No such shared file",
+    "`GET /api/vfs` lists the files of a thread tree, `GET /api/vfs/log` the versions of one, deletions included.",
+)
+FILE_CONFLICT = ProblemKind(
+    "file-conflict",
+    409,
+    "A newer version would be lost",
+    "Merge what `diff` shows into your text, and send it with the newer `version` as `If-Match`.",
+)
+BAD_FILE = ProblemKind(
+    "bad-file",
+    422,
+    "The shared file cannot be written or read so",
+    "The detail says what is wrong with the path or the text, or which limit under `[plugins.vfs]` is reached.",
 )
 BAD_PLUGIN = ProblemKind(
     "bad-plugin",
@@ -100,14 +120,17 @@ KINDS = (
     UNKNOWN_RESULT,
     UNKNOWN_PLUGIN,
     UNKNOWN_APPROVAL,
+    UNKNOWN_FILE,
     BAD_METHOD,
     TOO_SLOW,
     APPROVAL_DECIDED,
+    FILE_CONFLICT,
     TOO_LARGE,
     BAD_TYPE,
     BAD_HOST,
     BAD_BODY,
     BAD_QUERY,
+    BAD_FILE,
     BAD_PLUGIN,
     NO_RUNTIME,
     UNKNOWN_AGENT,
@@ -122,6 +145,7 @@ _UNKNOWN = {
     "run": (UNKNOWN_RUN, "the answer to a message has its run's id"),
     "result": (UNKNOWN_RESULT, "a tool's result has the handle of its whole content"),
     "approval": (UNKNOWN_APPROVAL, "GET /api/approvals lists the pending ones"),
+    "file": (UNKNOWN_FILE, "GET /api/vfs lists the files of a thread tree"),
 }
 
 Opened = Callable[[], Awaitable[Orchestrator]]
@@ -166,6 +190,18 @@ def explain_failures(handler: Handler, *, unknown: ProblemKind | None = NOT_FOUN
         except InvalidApprovalError as error:
             lines = "\n".join(f"/{error.field}: {one}" for one in error.problems)
             return problem_response(BAD_BODY, lines, instance=request.path)
+        except FileConflictError as error:
+            return problem_response(
+                FILE_CONFLICT,
+                _error_sentence(error),
+                instance=request.path,
+                version=error.version,
+                author=error.author,
+                deleted=error.deleted,
+                diff=error.diff,
+            )
+        except InvalidFileError as error:
+            return problem_response(BAD_FILE, _error_sentence(error), instance=request.path, field=error.field)
         except PluginError as error:
             detail = f"{error.field}: {error.reason.removesuffix('.')}."
             return problem_response(BAD_PLUGIN, detail, instance=request.path, plugin=error.plugin, field=error.field)

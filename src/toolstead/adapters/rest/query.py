@@ -17,7 +17,7 @@ _EVENT_ID = re.compile(r"[0-9]{16,18}")
 _KEY = re.compile(r"[!-~]{1,200}")
 
 
-def read_query(request: HttpRequest, *names: str) -> Mapping[str, list[str]]:
+def read_query(request: HttpRequest, *names: str, longest: int = LONGEST) -> Mapping[str, list[str]]:
     """The parameters by name; an empty one counts as absent.
 
     Raises:
@@ -40,8 +40,8 @@ def read_query(request: HttpRequest, *names: str) -> Mapping[str, list[str]]:
         if name not in names:
             hint = suggest(name, names, otherwise=f"it accepts {' and '.join(map(repr, names))}.")
             raise wrong_parameter(request, f"This route does not accept the parameter {name[:100]!r}; {hint}")
-        if len(value) > LONGEST or "\0" in value:
-            raise wrong_parameter(request, f"{name}: a value has at most {LONGEST} characters and no null character.")
+        if len(value) > longest or "\0" in value:
+            raise wrong_parameter(request, f"{name}: a value has at most {longest} characters and no null character.")
         if value:
             found.setdefault(name, []).append(value)
     return found

@@ -135,6 +135,21 @@ _RUN_TREES = Migration(
     ),
 )
 
+_SHARED_FILES = Migration(
+    version=7,
+    statements=(
+        """CREATE TABLE vfs_versions (
+            root_id TEXT NOT NULL, path TEXT NOT NULL, version {number} NOT NULL, author TEXT NOT NULL,
+            created_at {real} NOT NULL, size {number} NOT NULL, deleted {flag} NOT NULL, thread_id TEXT NOT NULL,
+            run_id TEXT, content TEXT NOT NULL, PRIMARY KEY (root_id, path, version)
+        )""",
+        """CREATE TABLE vfs_trees (
+            root_id TEXT NOT NULL PRIMARY KEY, files {number} NOT NULL, versions {number} NOT NULL,
+            bytes {number} NOT NULL
+        )""",
+    ),
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     _FIRST,
     _UNFINISHED_BY_THREAD,
@@ -142,6 +157,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _COMMANDS_AND_PARENTS,
     _JOINED_DELTAS,
     _RUN_TREES,
+    _SHARED_FILES,
 )
 
 _version = Table("toolstead_version", MetaData(), Column("version", Integer, nullable=False))

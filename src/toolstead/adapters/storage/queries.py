@@ -26,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from toolstead.adapters.storage.files import delete_files
 from toolstead.adapters.storage.rows import StructRows, StructT, storable_text
 from toolstead.adapters.storage.tables import (
     APPROVALS,
@@ -131,9 +132,13 @@ def list_thread_tree(connection: Connection, id: str) -> list[str]:
 
 
 def delete_thread(connection: Connection, id: str) -> None:
-    """With the threads below it, and the messages, runs, keys, events and approvals of all. Raises NotFoundError."""
+    """With the threads below it, and the messages, runs, keys, events, approvals and shared files of all.
+
+    Raises NotFoundError.
+    """
     find_by_id(connection, THREADS, "thread", id)
     for one in list_thread_tree(connection, id):
+        delete_files(connection, one)
         connection.execute(delete(events).where(events.c.thread_id == one))
         connection.execute(delete(events).where(events.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == one))))
         connection.execute(delete(approvals).where(approvals.c.thread_id == one))

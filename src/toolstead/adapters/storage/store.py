@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection
 
 from toolstead.adapters.installing import install_command
-from toolstead.adapters.storage import operations, queries
+from toolstead.adapters.storage import files, operations, queries
 from toolstead.adapters.storage.address import parse_address
 from toolstead.adapters.storage.events import list_events, read_position
 from toolstead.adapters.storage.operations import Operation
@@ -159,6 +159,11 @@ class SqlStore:
     set_value = _make_runner(queries.set_value)
     delete_value = _make_runner(queries.delete_value)
     list_keys = _make_reader(queries.list_keys)
+
+    read_file = _make_reader(files.read_file)
+    list_files = _make_reader(files.list_files)
+    list_file_versions = _make_reader(files.list_file_versions)
+    write_file = _make_runner(files.write_file)
 
     async def open(self) -> None:
         """Open the database, and note where it stands: what is unfinished of our name by now is another process's."""

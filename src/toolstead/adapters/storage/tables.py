@@ -40,6 +40,7 @@ from toolstead.types.approval import Approval
 from toolstead.types.event import NewEvent
 from toolstead.types.run import Run
 from toolstead.types.thread import Message, Thread
+from toolstead.types.vfs import FileVersion, TreeUsage
 
 metadata = MetaData()
 
@@ -103,6 +104,15 @@ plugin_values = Table(
 
 APPROVALS = StructRows("approvals", Approval, metadata, _number_column())
 """`n` is the number of the event that it was asked. No foreign keys: a call may name a thread that does not exist."""
+
+FILES = StructRows("vfs_versions", FileVersion, metadata, Column("root_id", Text, primary_key=True))
+"""`root_id` is the root of the thread tree. No foreign keys: a call may name a thread that does not exist."""
+
+# The last column, and in no Struct that is listed: it is read only where the text is wanted.
+FILES.table.append_column(Column("content", Text, nullable=False))
+
+TREES = StructRows("vfs_trees", TreeUsage, metadata, Column("root_id", Text, primary_key=True))
+"""Counted with each write: to count the versions of a large tree would take long."""
 
 threads, messages, runs, run_commands, idempotency_keys, events, approvals, plugins = (
     one.table for one in (THREADS, MESSAGES, RUNS, COMMANDS, KEYS, EVENTS, APPROVALS, PLUGINS)

@@ -38,6 +38,7 @@ COMMANDS = {
     "threads": "List, show, rename, delete and export conversations.",
     "tools": "List, show, call and switch tools.",
     "trust": "Approve what a project brings, and see what changed.",
+    "vfs": "See, restore, export and import the files that agents share.",
 }
 
 
