@@ -10,15 +10,15 @@ import msgspec
 
 from toolstead.adapters.claude.launch import CLAUDE_TOOLS
 from toolstead.agents.instructions import describe_helpers
+from toolstead.app.agents import LIMITS, SteadAgents, merge_limits
 from toolstead.errors import RuntimeFailureError, UnknownAgentError
 from toolstead.invoker.runtime import SessionSpec, TurnLimits, built_in_instructions
 from toolstead.orchestrator.request import RunConfig
-from toolstead.types.agent import Agent, AgentLimits
+from toolstead.types.agent import Agent
 from toolstead.types.run import TreeLimits
 from toolstead.types.sent import SentStruct
 
 if TYPE_CHECKING:
-    from toolstead.app.agents import SteadAgents
     from toolstead.app.layers import LoadedSettings
     from toolstead.app.runtimes import Runtimes
     from toolstead.app.settings import Settings
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 DELEGATING = "delegate_agent"
 """The tool with which an agent delegates; without it, the agents that it could delegate to are not described."""
-
-_LIMITS = AgentLimits.__struct_fields__
 
 
 class StoredAgentConfigs:
@@ -122,13 +120,6 @@ class StoredAgentConfigs:
         return found
 
 
-def merge_limits(own: AgentLimits, settings: Settings) -> dict[str, Any]:
-    """The limits of an agent by name: its own, else those of the settings."""
-    return {
-        name: getattr(settings.limits, name) if (value := getattr(own, name)) is None else value for name in _LIMITS
-    }
-
-
 class EffectiveValue(SentStruct, frozen=True, kw_only=True):
     """One value that an agent runs with.
 
@@ -178,7 +169,7 @@ def explain_agent(agent: Agent, loaded: LoadedSettings, runtime: str | None, rea
         explain("runtime", agent.runtime, "runtime.default") if agent.runtime else chosen,
         explain("model", agent.model or None, "runtime.model"),
         explain("max_turns", agent.max_turns, turns if turns in settings else None),
-        *(explain(f"limits.{name}", getattr(agent.limits, name), f"limits.{name}", line="limits") for name in _LIMITS),
+        *(explain(f"limits.{name}", getattr(agent.limits, name), f"limits.{name}", line="limits") for name in LIMITS),
         explain("tools", None if agent.tools is None else list(agent.tools), "tools.allowed"),
         explain("disallowed_tools", list(agent.disallowed_tools) or None, "tools.blocked"),
         explain("agents", None if agent.agents is None else list(agent.agents), "multi_agent.agents"),

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -27,7 +27,6 @@ from toolstead.agents.prompt_tool import (
     name_child,
 )
 from toolstead.agents.references import check_references
-from toolstead.app.agent_configs import merge_limits
 from toolstead.app.runtimes import NAMES
 from toolstead.app.watching import PollingWatcher
 from toolstead.errors import DefinitionError, RuntimeFailureError, TrustError, UnknownAgentError
@@ -36,7 +35,7 @@ from toolstead.schema.compiled import compile_schema
 from toolstead.schema.visible import escape_unseen
 from toolstead.tools.definition import RegisteredTool, define_tool
 from toolstead.tools.generation import ToolReason, ViewRule, Visibility
-from toolstead.types.agent import Agent, AgentScope, Finding, PromptTool
+from toolstead.types.agent import Agent, AgentLimits, AgentScope, Finding, PromptTool
 from toolstead.types.tool import Provenance
 
 if TYPE_CHECKING:
@@ -49,6 +48,7 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 FOLDERS: Mapping[str, AgentScope] = {".toolstead/agents": "project", ".claude/agents": "claude"}
+LIMITS = AgentLimits.__struct_fields__
 REPAIRED = 2.0
 """A call of a prompt tool may take as long as its run and the one that repairs the answer."""
 
@@ -235,6 +235,11 @@ class AgentWatcher(PollingWatcher):
         if seen != self._seen:
             self._seen = seen
             await self._agents.reload()
+
+
+def merge_limits(own: AgentLimits, settings: Settings) -> dict[str, Any]:
+    """The limits of an agent by name: its own, else those of the settings."""
+    return {name: getattr(settings.limits, name) if (value := getattr(own, name)) is None else value for name in LIMITS}
 
 
 def find_model_problem(name: str) -> str:
