@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.agent_folder import write_agent
 from tests.contracts.conftest import Place
 from tests.contracts.samples import thread
 from tests.unit.invoker.bench import BenchRuntime
@@ -216,6 +217,7 @@ async def test_two_agents_write_one_file_a_thousand_times_at_once_and_nothing_is
         await work(turn, together)
         return Answer(text="done")
 
+    write_agent("helper")
     environ = {**os.environ, "TOOLSTEAD_DATABASE_URL": place.address}
     store = await place.open()
     await store.create_thread(thread("parent"))

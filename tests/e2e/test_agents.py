@@ -146,7 +146,6 @@ async def ask_agent(stage: Stage, prompt: str, **more: Any) -> Run:
 
 
 @pytest.mark.promise("K7")
-@pytest.mark.promise("T5")
 async def test_every_field_of_a_file_reaches_the_model_and_a_forbidden_tool_that_it_guesses_is_unknown(
     play: Play,
 ) -> None:
