@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FIRST_PARTY = ("context", "plan", "time")
-BARE = frozenset({"plan"})
+FIRST_PARTY = ("context", "plan", "time", "web")
+BARE = frozenset({"plan", "web"})
 """First-party plugins whose tools keep the names the documents give them."""
 
 PROJECT_FOLDER = Path(".toolstead/plugins")

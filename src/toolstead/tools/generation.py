@@ -30,7 +30,7 @@ _WILD = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visibility:
-    """The rules: patterns that allow, patterns that block, names switched off.
+    """The rules: patterns that allow, patterns that block, names switched off, tools that cannot work now.
 
     A pattern is a name, or one with `*`, `?` and `[…]` as in a shell; upper and lower case differ.
     """
@@ -38,6 +38,7 @@ class Visibility:
     allowed: Sequence[str] = ("*",)
     blocked: Sequence[str] = ()
     disabled: frozenset[str] = field(default=frozenset())
+    unavailable: Mapping[str, str] = field(default_factory=dict[str, str])
     _allows: Callable[[str], str | None] = field(init=False, repr=False, compare=False)
     _blocks: Callable[[str], str | None] = field(init=False, repr=False, compare=False)
 
@@ -53,7 +54,7 @@ class Visibility:
         pattern = self._blocks(name)
         if pattern is not None:
             return f"blocked by {pattern!r} in tools.blocked"
-        return None if self._allows(name) is not None else "not named by tools.allowed"
+        return self.unavailable.get(name) if self._allows(name) is not None else "not named by tools.allowed"
 
 
 class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
