@@ -13,6 +13,7 @@ from toolstead.errors import DefinitionError, DuplicateToolError, SettingsError
 from toolstead.testing import connect, memory_stead
 
 BUILTIN = ["git-status", "git-diff-summary", "workspace-info", "file-reader", "update_plan", "time__current_time"]
+BUILTIN += ["web_fetch"]
 
 
 @tool
@@ -44,10 +45,10 @@ async def test_the_documents_operations_answer_about_what_is_registered() -> Non
         }
         assert registry.get_tool_info("nothing") is None
         assert (registry.has_tool("shout"), registry.has_tool("nothing")) == (True, False)
-        assert registry.get_tool_count() == 7
+        assert registry.get_tool_count() == 8
         assert registry.get_allowed_tool_names()[-1] == "mcp__toolstead__shout"
         reloaded = await registry.reload_plugins()
-        assert (reloaded.success, reloaded.tool_count, reloaded.errors) == (True, 7, ())
+        assert (reloaded.success, reloaded.tool_count, reloaded.errors) == (True, 8, ())
 
 
 @pytest.mark.promise("K1")
@@ -163,7 +164,7 @@ async def test_every_change_is_told_with_what_was_added_and_removed() -> None:
 @pytest.mark.promise("T1")
 async def test_what_is_blocked_is_not_listed_and_cannot_be_called_through_any_door() -> None:
     async with memory_stead(
-        shout, settings={"tools": {"blocked": ["sh*", "git-*", "update_plan", "time__*"]}}
+        shout, settings={"tools": {"blocked": ["sh*", "git-*", "update_plan", "time__*", "web_*"]}}
     ) as stead:
         assert [info.name for info in stead.registry.list_tools()] == ["workspace-info", "file-reader"]
         assert not stead.registry.has_tool("shout")
@@ -220,7 +221,7 @@ async def test_a_stead_that_is_not_open_says_so(tmp_path: Path) -> None:
     with pytest.raises(ToolsteadError, match="not open"):
         await stead.call("git-status")
     async with stead:
-        assert stead.registry.get_tool_count() == 6
+        assert stead.registry.get_tool_count() == 7
         with pytest.raises(ToolsteadError, match="open already"):
             await stead.__aenter__()
     with pytest.raises(ToolsteadError, match="not open"):

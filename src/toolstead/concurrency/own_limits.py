@@ -12,15 +12,13 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-_NICER = 15
 
-
-def lower_priority() -> None:
+def lower_priority(by: int = 15) -> None:
     """Let those who call other tools meanwhile come first."""
-    os.nice(_NICER)
+    os.nice(by)
     # Linux may share the processor among sessions first, and this process leads its own: there it took half of one.
     with suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(_NICER))
+        Path("/proc/self/autogroup").write_text(str(by))
 
 
 def limit_time(seconds: float) -> None:

@@ -23,6 +23,8 @@ IDLE = 60.0
 _HEADER = struct.Struct(">?Q")
 """Whether the function answered or raised, and the length of the content."""
 _LONGEST_ERROR = 500
+_NICER = 5
+"""Below whoever answers other calls, and yet not so far that a busy machine never gets to it."""
 
 
 class IsolatedCalls:
@@ -97,7 +99,7 @@ def answer_calls(function: Callable[[bytes], bytes]) -> None:
     """Answer calls until the input ends: the `main` of the module that `IsolatedCalls` names."""
     from toolstead.concurrency.own_limits import limit_memory, limit_time, lower_priority
 
-    lower_priority()
+    lower_priority(_NICER)
     read, write = sys.stdin.buffer.read, sys.stdout.buffer.write
     request = struct.Struct(">dQQ")
     while header := read(request.size):
