@@ -8,6 +8,7 @@ The guard, the redirects and the bound on the body's size are those of http tool
 from __future__ import annotations
 
 import asyncio
+import codecs
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -42,7 +43,7 @@ _TEXT_TYPE = re.compile(
     r"|sql|graphql|x-sh|x-tex|rtf)|image/svg\+xml|message/rfc822"
 )
 _CHARSET = re.compile(r"charset\s{0,4}=\s{0,4}[\"']?([\w.:-]{1,40})")
-_BEGINS_HTML = re.compile(rb"\s{0,64}(?:<!doctype html|<html|<head|<body)", re.IGNORECASE)
+_BEGINS_HTML = re.compile(rb"\s{0,64}(?:<!doctype html|<html|<head|<title|<body)", re.IGNORECASE)
 _ACCEPT = "text/html,application/xhtml+xml,application/pdf,text/plain;q=0.9,application/json;q=0.9,*/*;q=0.5"
 
 
@@ -181,7 +182,7 @@ def _find_format(url: str, kind: str, answer: HttpAnswer) -> Format:
     if kind in {"", "application/octet-stream", "unknown/unknown"}:
         if _BEGINS_HTML.match(head):
             return "html"
-        if b"\0" not in head and head.decode("utf-8", "ignore").isprintable() | (b"\n" in head):
+        if _is_likely_text(head):
             return "text"
     length = answer.headers.get("content-length", "")
     size = f"{'more than ' if answer.cut else ''}{len(answer.content):,}"
@@ -190,6 +191,14 @@ def _find_format(url: str, kind: str, answer: HttpAnswer) -> Format:
     raise ToolError(
         f"{url} is {kind[:100] or 'data without a type'}, {size} bytes: only HTML, PDF and text can be read"
     )
+
+
+def _is_likely_text(head: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in head
 
 
 def _cache_headers(headers: Mapping[str, str]) -> dict[str, Any]:

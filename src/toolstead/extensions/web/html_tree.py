@@ -31,7 +31,8 @@ _AROUND = (
     " [role=menu], [role=menubar]"
 )
 _MAIN = ("main, [role=main]", "article, [itemprop=articleBody]")
-_LISTING = frozenset({"div", "dl", "menu", "ol", "p", "section", "table", "td", "ul"})
+_LISTING = frozenset({"div", "section", "table", "td"})
+"""Boxes that are left out when they are little more than links; a list within the text is part of it."""
 _STRUCTURE = frozenset({"table", "pre", *HEADINGS})
 
 
