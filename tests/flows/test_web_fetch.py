@@ -12,6 +12,7 @@ import zlib
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -70,16 +71,12 @@ async def open_site(**web: Any) -> AsyncGenerator[Site]:
 
     def script(seen: Seen) -> Reply:
         answer = answers.get(seen.target, reply("404 Not Found", "<p>Nothing here.", content_type=HTML))
-        return answer(seen) if callable(answer) and not _is_writer(answer) else answer
+        return answer(seen) if callable(answer) and next(iter(signature(answer).parameters)) != "writer" else answer
 
     async with serving(script) as server:
         settings = {"tools": {"allowed_hosts": [f"127.0.0.1:{server.port}"]}, "plugins": {"web": web}}
         async with memory_stead(settings=settings) as stead:
             yield Site(stead, server, answers)
-
-
-def _is_writer(answer: Any) -> bool:
-    return asyncio.iscoroutinefunction(answer)
 
 
 @pytest.fixture
@@ -400,6 +397,23 @@ async def test_a_page_is_asked_for_again_as_its_server_allows(site: Site, monkey
         assert counts[1:] == expected, path
         asked = [seen.headers.get("if-none-match") for seen in site.server.seen if seen.target == path][1:]
         assert all(asked) if path in ("/tagged", "/checked") else not any(asked), path
+
+
+async def test_so_many_pages_are_fetched_at_once_and_the_others_wait(site: Site) -> None:
+    go, most = asyncio.Event(), 0
+
+    async def answer_late(_: Seen) -> bytes:
+        nonlocal most
+        most = max(most, len(site.server.open))
+        await go.wait()
+        return reply(body="late", content_type="text/plain")
+
+    site.answers.update({f"/{number}": answer_late for number in range(20)})
+    fetching_all = asyncio.gather(*(site.text(f"/{number}") for number in range(20)))
+    await until(lambda: len(site.server.seen) == fetching.MOST_AT_ONCE)
+    go.set()
+    assert len(await fetching_all) == 20
+    assert most == fetching.MOST_AT_ONCE
 
 
 async def test_the_cache_is_bounded() -> None:
