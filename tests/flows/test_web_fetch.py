@@ -174,6 +174,7 @@ async def test_charsets_come_from_the_mark_the_header_the_page_or_what_fits(site
         (f"<p>{latin}".encode("cp1252"), "text/html; charset=utf-8", latin.encode("cp1252").decode("utf-8", "replace")),
         (f"<p>{latin}".encode("cp1252"), "text/html", latin),
         (f"{meta}<p>čeština".encode("cp1250"), "text/html", "čeština"),
+        ('<?xml version="1.0" encoding="iso-8859-2"?>čeština'.encode("iso-8859-2"), "application/xhtml+xml", "čeština"),
         (f"<p>{word}".encode("utf-16"), "text/html", word),
         (f"<p>{word}".encode("utf-8-sig"), "text/html; charset=koi8-r", word),
         ("<p>日本語のページ".encode("shift_jis"), "text/html; charset=Shift_JIS", "日本語のページ"),

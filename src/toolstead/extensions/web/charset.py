@@ -12,8 +12,8 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_DECLARED = re.compile(rb"""charset\s{0,8}=\s{0,8}["']?\s{0,8}([\w.:-]{1,40})""", re.IGNORECASE)
-_XML = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s{0,8}=\s{0,8}["']([\w.:-]{1,40})""", re.IGNORECASE)
+_DECLARED = re.compile(rb"""charset ?= ?["']?([\w.:-]{1,40})""", re.IGNORECASE)
+_IN_XML = re.compile(rb"""encoding ?= ?["']([\w.:-]{1,40})""", re.IGNORECASE)
 _LOOKED_AT = 4_096
 """Bytes at the beginning in which a page may name its charset."""
 _TEXT_CODECS = re.compile(
@@ -45,7 +45,8 @@ def decode_text(data: bytes, declared: str, *, is_cut: bool = False) -> str:
         if data.startswith(mark):
             return data.decode(name, "replace").removeprefix("\ufeff")
     head = data[:_LOOKED_AT]
-    inside = _XML.search(head) or _DECLARED.search(head)
+    declaration = head.partition(b"?>")[0] if head.startswith(b"<?xml") else b""
+    inside = _IN_XML.search(declaration) or _DECLARED.search(head)
     named = [_find_codec(declared), _find_codec(inside[1].decode("ascii") if inside is not None else "")]
     candidates = list(dict.fromkeys(name for name in named if name))
     if not candidates or candidates[0] == _FALLBACK:  # nearly every text that can be read as UTF-8 is UTF-8
