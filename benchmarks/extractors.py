@@ -1,6 +1,6 @@
 """`python -m benchmarks.extractors`: our reader of HTML beside the known ones, on 35 pages as they are on the web.
 
-The pages: 22 articles with the text that a person expects, from the sdist of newspaper4k; five pages from that of
+The pages: 22 articles with the text that its tests expect, from the sdist of newspaper4k; five pages from that of
 html-text; eight of npm's documentation, from the Node wheel. For the latter two the expected text is that of the
 element that holds the content. Both texts are compared as sets of twelve consecutive letters, without spaces,
 punctuation and addresses, so that the form in which a contestant writes does not matter:
