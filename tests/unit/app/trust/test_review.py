@@ -88,7 +88,8 @@ def test_settings_servers_plugins_agents_and_programs_are_shown() -> None:
         "max_turns: 9",
     ]
     custom = "{name: t, prompt: 'Ask {{x}}', parameters: {x: {type: string}}, tools: [git-*]}"
-    agent = f"---\nname: a\nmodel: sonnet\ntools: [{custom}]\nlimits: {{max_depth: 0}}\ngates: [{{command: make test}}]\n---\n"
+    more = "limits: {max_depth: 0}\ngates: [{command: make test}]"
+    agent = f"---\nname: a\nmodel: sonnet\ntools: [{custom}]\n{more}\n---\n"
     assert read(".toolstead/agents/a.md", agent) == [
         "agent a, with instructions of 0 lines",
         "model: sonnet",
