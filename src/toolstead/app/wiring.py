@@ -221,6 +221,9 @@ class Wiring:
     async def open_agents(self) -> SteadAgents:
         """The agents; the first call reads their files, and watches them from then on. Many steads only serve tools."""
         self.check_open()
+        return await self._read_agents()
+
+    async def _read_agents(self) -> SteadAgents:
         async with self._reading_agents:
             if self._agents is None:
                 await asyncio.to_thread(importlib.import_module, "toolstead.app.agents")  # calls go on meanwhile
@@ -265,7 +268,7 @@ class Wiring:
         self._apply_search()  # the keyring has been asked by now
         for module in ("toolstead.app.agent_configs", "toolstead.app.runtimes", "toolstead.orchestrator.orchestrator"):
             await asyncio.to_thread(importlib.import_module, module)  # calls go on meanwhile
-        agents = await self.open_agents()
+        agents = await self._read_agents()
         from toolstead.app.agent_configs import StoredAgentConfigs
         from toolstead.app.runtimes import Runtimes
         from toolstead.invoker.invoker import Invoker
