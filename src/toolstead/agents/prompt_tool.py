@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from toolstead.agents.prompt_answer import NoJsonError, find_json
-from toolstead.agents.prompt_template import fill_template
+from toolstead.agents.prompt_template import LongPromptError, fill_template
 from toolstead.errors import ToolError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
@@ -95,7 +95,11 @@ class PromptCalls:
         if key in self._cache:
             self._cache.move_to_end(key)
             return self._cache[key]
-        result = await self._ask_child(fill_template(self.definition.prompt, input), meta)
+        try:
+            prompt = fill_template(self.definition.prompt, input)
+        except LongPromptError as error:
+            raise ToolError(f"{self.definition.name} was not started: {error}; pass shorter values") from error
+        result = await self._ask_child(prompt, meta)
         if key and len(result.text) <= LARGEST_CACHED:
             self._cache[key] = result
             if len(self._cache) > MOST_CACHED:
@@ -156,7 +160,8 @@ def create_prompt_tool(calls: PromptCalls, *, timeout: float) -> Tool:
 
     return Tool(
         name=definition.name,
-        description=definition.description or f"Asks an agent: {definition.prompt.strip().splitlines()[0][:200]}",
+        description=definition.description.strip()
+        or f"Asks an agent: {definition.prompt.strip().splitlines()[0][:200]}",
         schema=definition.input_schema,
         handler=handle_call,
         timeout=timeout,

@@ -94,7 +94,8 @@ class StoredAgentConfigs:
         """What a session of this agent is built with, now."""
         agent = self._find_agent(config.agent, is_child=True)
         view = self._registry.find_view(agent.name, may_spawn=may_spawn)
-        offered = [one for one in agent.custom_tools if one.name in view.tools]
+        own = {name for name, tool in view.tools.items() if tool.info.provenance.agent_name == agent.name}
+        offered = [one for one in agent.custom_tools if one.name in own]  # the registry may hold a name by now
         helpers = self._agents.list_helpers(agent) if DELEGATING in view.tools else []
         instructions = agent.instructions
         if section := describe_helpers(helpers, offered):
@@ -106,7 +107,7 @@ class StoredAgentConfigs:
             tools=view.names,
             instructions=instructions,
             permissions=_named_own_tools(agent, config.runtime.name),
-            own_allowed=agent.tools,
+            own_allowed=self._agents.list_own_allowed(agent),
             own_blocked=agent.disallowed_tools,
             may_spawn=may_spawn,
             max_turns=agent.max_turns,
