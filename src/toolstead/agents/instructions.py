@@ -38,13 +38,13 @@ def describe_helpers(agents: Sequence[Agent], tools: Sequence[PromptTool]) -> st
         )
         if lines
     ]
-    parts: list[str] = []
+    parts: dict[str, str] = {}
     room = MOST_BYTES
-    for left, (title, lines) in zip(range(len(sections), 0, -1), sections, strict=True):
-        # Many agents leave the tools their half.
-        parts.append(_fit_lines(title, lines, room // left))
-        room -= len(parts[-1].encode()) + len(_BETWEEN)
-    return _BETWEEN.join(parts)
+    # The shorter one first: each has half of the room, and the longer one also what the other does not need.
+    for title, lines in sorted(sections, key=lambda section: sum(map(len, section[1]))):
+        parts[title] = _fit_lines(title, lines, room // (len(sections) - len(parts)))
+        room -= len(parts[title].encode()) + len(_BETWEEN)
+    return _BETWEEN.join(parts[title] for title, _ in sections)
 
 
 def _describe(name: str, description: str) -> str:

@@ -30,14 +30,13 @@ from toolstead.types.result import ToolResult
 MOST_CACHED = 256
 LARGEST_CACHED = 65_536
 """Characters of an answer that is kept for equal arguments."""
-MOST_PROBLEMS = 10
 
 CHILD_INSTRUCTIONS = """\
 You do one task for another agent, which reads nothing but your answer. Use your tools where they help. Answer with \
 the result alone: no greeting, no remarks, no question back."""
 
 FindProblems = Callable[[CompiledSchema, Any], Awaitable[list[str]]]
-"""Why a value does not fit a schema, each with its JSON pointer; bounded in time."""
+"""Why a value does not fit a schema: the first reasons, each with its JSON pointer; bounded in time."""
 
 
 class ChildAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,9 +132,7 @@ class PromptCalls:
         except NoJsonError as error:
             return None, [f"(answer): {error}"]
         if problems := await self.find_problems(schema, value):
-            shown = [problem.replace("(arguments)", "(answer)") for problem in problems[:MOST_PROBLEMS]]
-            more = len(problems) - len(shown)
-            return None, [*shown, f"(and {more} more)"] if more else shown
+            return None, [problem.replace("(arguments)", "(answer)") for problem in problems]
         rendered = Text(msgspec.json.encode(value).decode())
         return ToolResult(content=(rendered,), structured=value if type(value) is dict else None), []
 
