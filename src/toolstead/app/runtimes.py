@@ -169,16 +169,19 @@ def choose_for_model(
 ) -> Choice:
     """The runtime of an agent with a model of its own: as the settings say, or one that runs the model."""
     choice = usual_runtime(settings, lookup, given, model)
+    brought = next((one for one in given if one.name == choice.name), None)
     program = next((one for one in PROGRAMS if one.name == choice.name), None)
-    if not model or program is None or any(runtime.name == choice.name for runtime in given):
-        return choice
     try:
-        if find_model(model)[0].name == program.vendor:
+        if brought is not None:
+            brought.resolve_model(model)
+            return choice
+        if not model or program is None or find_model(model)[0].name == program.vendor:
             return choice
     except RuntimeFailureError:
-        return choice
+        if brought is None:
+            return choice
     other = usual_runtime(msgspec.structs.replace(settings, default="auto"), lookup, (), model)
-    return Choice(name=other.name, why=f"{program.title} does not run {model}; {other.why}")
+    return Choice(name=other.name, why=f"{choice.name} does not run {model}; {other.why}")
 
 
 def _choose_kernel(vendor: Vendor | None, lookup: Lookup, what: str) -> Choice:
