@@ -152,7 +152,8 @@ async def test_a_child_sees_what_its_agent_may_see_without_what_starts_agents(tm
     narrowed = THINK.replace("name: think", "name: narrow, tools: [note, 'git-*', spawn, Bash]").replace(
         "think {{", "narrow {{"
     )
-    frontmatter = f"tools: [note, where, spawn, git-status, workspace-info, 'Re*', {THINK}, {narrowed}]\ndisallowed_tools: [where]"
+    shared = "note, where, spawn, git-status, workspace-info, 'Re*'"
+    frontmatter = f"tools: [{shared}, {THINK}, {narrowed}]\ndisallowed_tools: [where]"
 
     async with opened(tmp_path, frontmatter) as scene:
 

@@ -127,7 +127,8 @@ class EffectiveValue(SentStruct, frozen=True, kw_only=True):
     Attributes:
         key: Its name in the frontmatter.
         value: What is in effect.
-        origin: What sets it: a file with its line, the environment, `--set`, or `default`.
+        origin: What sets it: a file with its line, the environment, `--set`, or `default`; of a runtime that nothing
+            sets, why it is chosen.
         overrode: What the settings would have said instead, with its origin; empty when the agent's file says nothing.
     """
 
@@ -160,11 +161,12 @@ def explain_agent(agent: Agent, loaded: LoadedSettings, runtime: str | None, rea
             )
         at = agent.lines.get(line or key)
         origin = f"{agent.origin}:{at}" if at is not None else agent.origin
-        overrode = "" if below is None else f"{below.value!r} ({setting}, {below.origin})"
+        overrode = "" if below is None else f"{msgspec.json.encode(below.value).decode()} ({setting}, {below.origin})"
         return EffectiveValue(key=key, value=own, origin=origin, overrode=overrode)
 
     turns = f"runtime.{agent.runtime or runtime}.max_turns"
-    why = f"chosen: {reason}" if reason else settings["runtime.default"].origin
+    found = "none is available" if runtime is None else "chosen"
+    why = f"{found}: {reason}" if reason else settings["runtime.default"].origin
     chosen = EffectiveValue(key="runtime", value=runtime, origin=why)
     return [
         explain("runtime", agent.runtime, "runtime.default") if agent.runtime else chosen,
