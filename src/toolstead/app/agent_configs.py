@@ -93,6 +93,7 @@ class StoredAgentConfigs:
     def build_spec(self, config: RunConfig, *, cwd: Path, may_spawn: bool) -> SessionSpec:
         """What a session of this agent is built with, now."""
         agent = self._find_agent(config.agent, is_child=True)
+        may_spawn = may_spawn and self._registry.find_rule(agent.name).may_spawn
         view = self._registry.find_view(agent.name, may_spawn=may_spawn)
         own = {name for name, tool in view.tools.items() if tool.info.provenance.agent_name == agent.name}
         offered = [one for one in agent.custom_tools if one.name in own]  # the registry may hold a name by now
