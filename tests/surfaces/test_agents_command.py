@@ -1,4 +1,4 @@
-"""`toolstead agents check`, `new` and `schema`, each in a process of its own."""
+"""`toolstead agents`, each command in a process of its own."""
 
 from __future__ import annotations
 
@@ -124,3 +124,104 @@ def test_new_refuses_what_the_check_would_refuse(project: Path, arguments: tuple
 def test_schema_prints_the_schema_of_the_frontmatter(project: Path) -> None:
     done = toolstead(project, "agents", "schema")
     assert json.loads(done.stdout) == frontmatter_schema()
+
+
+SHOWN = """\
+---
+description: Reviews a change with care, and says what is wrong, what is missing, and what would be better there.
+model: google:gemini-3.8-flash
+tools:
+  - "git-*"
+  - {name: summarize, description: Sums up., prompt: "Sum up {{text}}", parameters: {text: {type: string}}}
+disallowed_tools: [git-diff-summary]
+max_turns: 5
+limits: {max_depth: 2}
+---
+You review.
+"""
+
+
+def write_shown(project: Path) -> tuple[Path, Path]:
+    """An agent and the user's settings."""
+    home = project.parent / "home"
+    settings = write(home, "config.toml", '[limits]\nmax_depth = 3\n[tools]\nblocked = ["file-*"]\n')
+    return write(home / "agents", "reviewer.md", SHOWN), settings
+
+
+def test_list_shows_every_agent_in_a_line_and_reports_bad_files_on_stderr(project: Path) -> None:
+    write_shown(project)
+    bad = write(project.parent / "home" / "agents", "bad.md", "---\nmodell: x\n---\nx\n")
+    done = toolstead(project, "agents", "list")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["main", "reviewer"]
+    assert lines[0] == "main      built in  Answers with every tool."
+    assert lines[1].startswith("reviewer  user      Reviews a change with care")
+    assert lines[1].endswith(" …")
+    assert max(map(len, lines)) <= 80
+    assert done.stderr == f"{bad}:2:1: error: `modell` is no key of an agent; did you mean `model`?\n"
+    listed = json.loads(toolstead(project, "agents", "list", "--json").stdout)
+    assert [one["name"] for one in listed["agents"]] == ["main", "reviewer"]
+    assert {(one["severity"], one["source"]) for one in listed["findings"]} >= {("error", str(bad))}
+    assert "instructions" not in listed["agents"][1]
+
+
+@pytest.mark.promise("B3")
+def test_show_says_what_an_agent_runs_with_where_that_is_set_and_why_it_has_its_tools(project: Path) -> None:
+    path, settings = write_shown(project)
+    done = toolstead(project, "agents", "show", "reviewer", "--set", "limits.max_fanout=4")
+    assert done.returncode == 0, done.stderr
+    assert max(len(line) for line in done.stdout.splitlines() if str(project.parent) not in line) <= 80
+    text = " ".join(done.stdout.split())
+    for said in (
+        f"reviewer (user: {path})",
+        f'model = "google:gemini-3.8-flash" from {path}:3 instead of "" (runtime.model, default)',
+        f"max_turns = 5 (from {path}:8",
+        f"limits.max_depth = 2 from {path}:9 instead of 3 (limits.max_depth, {settings}:2)",
+        "limits.max_fanout = 4 (from --set)",
+        "limits.max_descendants = 64 (default)",
+        f'tools = ["git-*"] from {path}:4 instead of ["*"] (tools.allowed, default)',
+        "agents = [] (default)",
+        "--tools says why git-status, summarize",
+    ):
+        assert said in text or said.replace("(from", "from") in text, said
+
+    done = toolstead(project, "agents", "show", "reviewer", "--tools")
+    tools = done.stdout.partition("\nTools\n")[2]
+    assert max(map(len, tools.splitlines())) <= 80
+    reasons = {one[4:].split()[0]: (one[2], " ".join(one.split()[2:])) for one in re.split(r"\n(?=  [+-])", tools)}
+    assert reasons["git-status"] == ("+", "named by 'git-*' in `tools` of the agent reviewer")
+    assert reasons["git-diff-summary"] == (
+        "-",
+        "blocked by 'git-diff-summary' in `disallowed_tools` of the agent reviewer",
+    )
+    assert reasons["file-reader"] == ("-", "blocked by 'file-*' in tools.blocked")
+    assert reasons["workspace-info"] == ("-", "not named by `tools` of the agent reviewer")
+    assert reasons["summarize"] == ("+", "its file defines it")
+
+    shown = json.loads(toolstead(project, "agents", "show", "reviewer", "--json", "--set", "limits.max_depth=0").stdout)
+    effective = {one["key"]: one for one in shown["effective"]}
+    assert effective["limits.max_depth"] == {
+        "key": "limits.max_depth",
+        "value": 2,
+        "origin": f"{path}:9",
+        "overrode": "0 (limits.max_depth, --set)",
+    }
+    assert {one["name"]: one["isOffered"] for one in shown["offers"]}["summarize"] is True
+    path.write_text(path.read_text(encoding="utf-8").replace("max_depth: 2", "max_depth: 0"), encoding="utf-8")
+    shown = json.loads(toolstead(project, "agents", "show", "reviewer", "--json").stdout)
+    (reason,) = [one for one in shown["offers"] if one["name"] == "summarize"]
+    assert reason == {
+        "name": "summarize",
+        "isOffered": False,
+        "reason": "it starts agents, and this run may start none",
+    }
+
+
+def test_an_agent_that_is_not_there_is_refused_with_the_nearest_name(project: Path) -> None:
+    write_shown(project)
+    for arguments in (("agents", "show", "reviewr"), ("ask", "--agent", "reviewr", "hello")):
+        done = toolstead(project, *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        expected = "there is no agent 'reviewr'; did you mean 'reviewer'? The agents are main, reviewer\n"
+        assert done.stderr == f"toolstead: {expected}"

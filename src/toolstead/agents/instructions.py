@@ -5,7 +5,7 @@ The same input gives the same text, so that the prompt caches of model APIs stay
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from toolstead.types.agent import Agent, PromptTool
 
@@ -13,6 +13,8 @@ MOST_BYTES = 6_000
 """Of the whole section, about 2,000 tokens: it is sent with every request."""
 LONGEST_LINE = 400
 """Bytes of one description."""
+_BETWEEN = "\n\n"
+_LONGEST_NUMBER = 10
 
 
 def describe_helpers(agents: Sequence[Agent], tools: Sequence[PromptTool]) -> str:
@@ -22,23 +24,27 @@ def describe_helpers(agents: Sequence[Agent], tools: Sequence[PromptTool]) -> st
         agents: The agents that this one may delegate to.
         tools: Its own tools that are offered to it.
     """
-    parts: list[str] = []
+    sections = [
+        (title, lines)
+        for title, lines in (
+            (
+                "## Agents you can delegate to\nGive work to the one that fits best, with all it needs to know.",
+                [_describe(agent.name, agent.description) for agent in sorted(agents, key=lambda one: one.name)],
+            ),
+            (
+                "## Tools that are agents of your own\nEach call starts an agent that knows only what you pass to it.",
+                [_describe(tool.name, tool.description) for tool in sorted(tools, key=lambda one: one.name)],
+            ),
+        )
+        if lines
+    ]
+    parts: dict[str, str] = {}
     room = MOST_BYTES
-    for title, lines in (
-        (
-            "## Agents you can delegate to\nGive work to the one that fits best, with all it needs to know.",
-            [_describe(agent.name, agent.description) for agent in sorted(agents, key=lambda one: one.name)],
-        ),
-        (
-            "## Tools that are agents of your own\nEach call starts an agent that knows only what you pass to it.",
-            [_describe(tool.name, tool.description) for tool in sorted(tools, key=lambda one: one.name)],
-        ),
-    ):
-        section = _fit_lines(title, lines, room)
-        if section:
-            parts.append(section)
-            room -= len(section.encode())
-    return "\n\n".join(parts)
+    # The shorter one first: each has half of the room, and the longer one also what the other does not need.
+    for title, lines in sorted(sections, key=lambda section: sum(map(len, section[1]))):
+        parts[title] = _fit_lines(title, lines, room // (len(sections) - len(parts)))
+        room -= len(parts[title].encode()) + len(_BETWEEN)
+    return _BETWEEN.join(parts[title] for title, _ in sections)
 
 
 def _describe(name: str, description: str) -> str:
@@ -47,18 +53,15 @@ def _describe(name: str, description: str) -> str:
     return f"- {name}: {cut if cut == text else f'{cut}…'}" if text else f"- {name}"
 
 
-def _fit_lines(title: str, lines: Iterable[str], room: int) -> str:
+def _fit_lines(title: str, lines: Sequence[str], room: int) -> str:
     """The title and as many lines as there is room for; the last line counts those that are left out."""
-    everything = list(lines)
-    if not everything:
-        return ""
-    note = "- (and {} more)"
-    room -= len(title.encode()) + len(note) + 4
+    note = "- (and {:,} more)"
+    room -= len(title.encode()) + len(note) + _LONGEST_NUMBER
     kept: list[str] = []
-    for line in everything:
+    for line in lines:
         room -= len(line.encode()) + 1
         if room < 0:
             break
         kept.append(line)
-    left_out = len(everything) - len(kept)
+    left_out = len(lines) - len(kept)
     return "\n".join([title, *kept, *([note.format(left_out)] if left_out else [])])

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from toolstead.agents.prompt_answer import NoJsonError, find_json
-from toolstead.agents.prompt_template import fill_template
+from toolstead.agents.prompt_template import LongPromptError, fill_template
 from toolstead.errors import ToolError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
@@ -30,14 +30,13 @@ from toolstead.types.result import ToolResult
 MOST_CACHED = 256
 LARGEST_CACHED = 65_536
 """Characters of an answer that is kept for equal arguments."""
-MOST_PROBLEMS = 10
 
 CHILD_INSTRUCTIONS = """\
 You do one task for another agent, which reads nothing but your answer. Use your tools where they help. Answer with \
 the result alone: no greeting, no remarks, no question back."""
 
 FindProblems = Callable[[CompiledSchema, Any], Awaitable[list[str]]]
-"""Why a value does not fit a schema, each with its JSON pointer; bounded in time."""
+"""Why a value does not fit a schema: the first reasons, each with its JSON pointer; bounded in time."""
 
 
 class ChildAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +94,11 @@ class PromptCalls:
         if key in self._cache:
             self._cache.move_to_end(key)
             return self._cache[key]
-        result = await self._ask_child(fill_template(self.definition.prompt, input), meta)
+        try:
+            prompt = fill_template(self.definition.prompt, input)
+        except LongPromptError as error:
+            raise ToolError(f"{self.definition.name} was not started: {error}; pass shorter values") from error
+        result = await self._ask_child(prompt, meta)
         if key and len(result.text) <= LARGEST_CACHED:
             self._cache[key] = result
             if len(self._cache) > MOST_CACHED:
@@ -129,9 +132,7 @@ class PromptCalls:
         except NoJsonError as error:
             return None, [f"(answer): {error}"]
         if problems := await self.find_problems(schema, value):
-            shown = [problem.replace("(arguments)", "(answer)") for problem in problems[:MOST_PROBLEMS]]
-            more = len(problems) - len(shown)
-            return None, [*shown, f"(and {more} more)"] if more else shown
+            return None, [problem.replace("(arguments)", "(answer)") for problem in problems]
         rendered = Text(msgspec.json.encode(value).decode())
         return ToolResult(content=(rendered,), structured=value if type(value) is dict else None), []
 
@@ -156,7 +157,8 @@ def create_prompt_tool(calls: PromptCalls, *, timeout: float) -> Tool:
 
     return Tool(
         name=definition.name,
-        description=definition.description or f"Asks an agent: {definition.prompt.strip().splitlines()[0][:200]}",
+        description=definition.description.strip()
+        or f"Asks an agent: {definition.prompt.strip().splitlines()[0][:200]}",
         schema=definition.input_schema,
         handler=handle_call,
         timeout=timeout,

@@ -93,8 +93,10 @@ class StoredAgentConfigs:
     def build_spec(self, config: RunConfig, *, cwd: Path, may_spawn: bool) -> SessionSpec:
         """What a session of this agent is built with, now."""
         agent = self._find_agent(config.agent, is_child=True)
+        may_spawn = may_spawn and self._registry.find_rule(agent.name).may_spawn
         view = self._registry.find_view(agent.name, may_spawn=may_spawn)
-        offered = [one for one in agent.custom_tools if one.name in view.tools]
+        own = {name for name, tool in view.tools.items() if tool.info.provenance.agent_name == agent.name}
+        offered = [one for one in agent.custom_tools if one.name in own]  # the registry may hold a name by now
         helpers = self._agents.list_helpers(agent) if DELEGATING in view.tools else []
         instructions = agent.instructions
         if section := describe_helpers(helpers, offered):
@@ -106,7 +108,7 @@ class StoredAgentConfigs:
             tools=view.names,
             instructions=instructions,
             permissions=_named_own_tools(agent, config.runtime.name),
-            own_allowed=agent.tools,
+            own_allowed=self._agents.list_own_allowed(agent),
             own_blocked=agent.disallowed_tools,
             may_spawn=may_spawn,
             max_turns=agent.max_turns,
@@ -126,7 +128,8 @@ class EffectiveValue(SentStruct, frozen=True, kw_only=True):
     Attributes:
         key: Its name in the frontmatter.
         value: What is in effect.
-        origin: What sets it: a file with its line, the environment, `--set`, or `default`.
+        origin: What sets it: a file with its line, the environment, `--set`, or `default`; of a runtime that nothing
+            sets, why it is chosen.
         overrode: What the settings would have said instead, with its origin; empty when the agent's file says nothing.
     """
 
@@ -159,11 +162,12 @@ def explain_agent(agent: Agent, loaded: LoadedSettings, runtime: str | None, rea
             )
         at = agent.lines.get(line or key)
         origin = f"{agent.origin}:{at}" if at is not None else agent.origin
-        overrode = "" if below is None else f"{below.value!r} ({setting}, {below.origin})"
+        overrode = "" if below is None else f"{msgspec.json.encode(below.value).decode()} ({setting}, {below.origin})"
         return EffectiveValue(key=key, value=own, origin=origin, overrode=overrode)
 
     turns = f"runtime.{agent.runtime or runtime}.max_turns"
-    why = f"chosen: {reason}" if reason else settings["runtime.default"].origin
+    found = "none is available" if runtime is None else "chosen"
+    why = f"{found}: {reason}" if reason else settings["runtime.default"].origin
     chosen = EffectiveValue(key="runtime", value=runtime, origin=why)
     return [
         explain("runtime", agent.runtime, "runtime.default") if agent.runtime else chosen,

@@ -46,6 +46,8 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 LIMITS = AgentLimits.__struct_fields__
+MOST_GONE = 1_000
+"""Views that are kept of agents and tools whose files are gone: a run of them may still go on."""
 REPAIRED = 2.0
 """A call of a prompt tool may take as long as its run and the one that repairs the answer."""
 
@@ -78,9 +80,14 @@ class ApprovedAgents:
 
 
 class _AgentParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made of one agent: the rules of its view and of its children's, by name; and what could not be made."""
+    """What was made of one agent: the rules of its view and of its children's, by name; and what could not be made.
+
+    Attributes:
+        seconds: How long a run of it may take.
+    """
 
     agent: Agent
+    seconds: float
     rules: Mapping[str, ViewRule]
     findings: Sequence[Finding] = ()
 
@@ -118,6 +125,7 @@ class SteadAgents:
         self._run_child, self._find_problems = run_child, find_problems
         self._loading = asyncio.Lock()
         self._parts: dict[str, _AgentParts] = {}
+        self._rules: dict[str, ViewRule] = {}
         self._logged: frozenset[Finding] = frozenset()
 
     async def reload(self) -> AgentChanges:
@@ -161,22 +169,35 @@ class SteadAgents:
         known = self.catalogue.agents
         return [known[name] for name in dict.fromkeys(named) if name in known and name != agent.name]
 
+    def list_own_allowed(self, agent: Agent) -> tuple[tuple[str, ...], ...]:
+        """The lists that must each name a runtime's own tool: that of the agent; for a child also that of its tool."""
+        parent = self.catalogue.agents.get(agent.name.partition("/")[0], agent)
+        lists = dict.fromkeys((parent.tools, agent.tools))
+        return tuple(patterns for patterns in lists if patterns is not None)
+
     def _set_rules(self) -> None:
         """Make the views of new and changed agents; the others keep theirs, with what they remember."""
         before, self._parts = self._parts, {}
-        for name, agent in self.catalogue.agents.items():
-            known = before.get(name)
-            self._parts[name] = known if known is not None and known.agent == agent else self._make_parts(agent)
+        limits, agents = self._settings().limits, self.catalogue.agents
+        for name, agent in agents.items():
+            seconds, known = agent.limits.run_timeout or limits.run_timeout, before.get(name)
+            # The same object: equal ones may differ where `true` and `1` do.
+            is_same = known is not None and known.agent is agent and known.seconds == seconds
+            self._parts[name] = known if known is not None and is_same else self._make_parts(agent, seconds)
         rules = {name: rule for parts in self._parts.values() for name, rule in parts.rules.items()}
-        self._registry.set_view_rules(rules)
+        # Without a rule, a run that outlives its file would see every tool.
+        gone = {name: rule for name, rule in self._rules.items() if name not in rules and name not in agents}
+        kept = dict(list(gone.items())[-MOST_GONE:])
+        self._rules = {**kept, **rules}
+        self._registry.set_view_rules(self._rules)
 
-    def _make_parts(self, agent: Agent) -> _AgentParts:
+    def _make_parts(self, agent: Agent, seconds: float) -> _AgentParts:
         visibility = _visibility_of(agent)
         own: dict[str, RegisteredTool] = {}
         findings: list[Finding] = []
         for one in agent.custom_tools:
             try:
-                own[one.name] = self._define_prompt_tool(agent, one)
+                own[one.name] = self._define_prompt_tool(agent, one, seconds)
             except DefinitionError as error:
                 findings.append(Finding(severity="error", source=agent.origin, message=str(error)))
         rules: dict[str, ViewRule] = {}
@@ -187,9 +208,9 @@ class SteadAgents:
             rules[name_child(agent.name, definition.name)] = ViewRule(
                 visibility=(*visibility, *narrowed), may_spawn=False
             )
-        return _AgentParts(agent=agent, rules=rules, findings=findings)
+        return _AgentParts(agent=agent, seconds=seconds, rules=rules, findings=findings)
 
-    def _define_prompt_tool(self, agent: Agent, definition: PromptTool) -> RegisteredTool:
+    def _define_prompt_tool(self, agent: Agent, definition: PromptTool, seconds: float) -> RegisteredTool:
         schema = definition.result_schema
         compiled = None if schema is None else compile_schema(schema, tool=definition.name, field="result_schema")
         calls = PromptCalls(
@@ -198,7 +219,6 @@ class SteadAgents:
             result_schema=compiled,
             find_problems=self._find_problems,
         )
-        seconds = agent.limits.run_timeout or self._settings().limits.run_timeout
         return define_tool(
             create_prompt_tool(calls, timeout=seconds * REPAIRED),
             Provenance(source="agent", origin=agent.origin, agent_name=agent.name),

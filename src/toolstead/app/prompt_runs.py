@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from toolstead.agents.prompt_tool import ChildAnswer, name_child
-from toolstead.errors import InvocationError, ToolError
+from toolstead.errors import InvocationError, NotFoundError, StorageError, ToolError
 
 if TYPE_CHECKING:
     from toolstead.orchestrator.event_log import EventLog
@@ -32,10 +32,10 @@ class PromptRuns:
         caller, name = meta.caller, definition.name
         if caller.run_id is None or caller.agent_id is None:
             raise ToolError(f"{name} starts an agent for the run that calls it; talk to an agent instead")
-        orchestrator = await self._conversations()
-        parent = await orchestrator.store.read_run(caller.run_id)
-        model = definition.model or parent.model
         try:
+            orchestrator = await self._conversations()
+            parent = await orchestrator.store.read_run(caller.run_id)
+            model = definition.model or parent.model
             request = RunRequest(
                 prompt=prompt,
                 thread_id=thread_id,
@@ -46,7 +46,7 @@ class PromptRuns:
                 attempt=1 if thread_id is None else 2,
             )
             run = await watched_run(orchestrator, self._log, request.as_child_of(caller), None)
-        except InvocationError as error:
+        except (InvocationError, NotFoundError, StorageError) as error:
             raise ToolError(f"{name} was not started: {error}") from error
         if run.status != "completed":
             reason = run.error.message if run.error is not None else "it gave no reason"

@@ -164,6 +164,26 @@ def usual_runtime(settings: RuntimeSettings, lookup: Lookup, given: Sequence[Run
     return _choose_kernel(vendor, lookup, "the model" if model else "runtime.model")
 
 
+def choose_for_model(
+    settings: RuntimeSettings, lookup: Lookup, given: Sequence[Runtime] = (), model: str = ""
+) -> Choice:
+    """The runtime of an agent with a model of its own: as the settings say, or one that runs the model."""
+    choice = usual_runtime(settings, lookup, given, model)
+    brought = next((one for one in given if one.name == choice.name), None)
+    program = next((one for one in PROGRAMS if one.name == choice.name), None)
+    try:
+        if brought is not None:
+            brought.resolve_model(model)
+            return choice
+        if not model or program is None or find_model(model)[0].name == program.vendor:
+            return choice
+    except RuntimeFailureError:
+        if brought is None:
+            return choice
+    other = usual_runtime(msgspec.structs.replace(settings, default="auto"), lookup, (), model)
+    return Choice(name=other.name, why=f"{choice.name} does not run {model}; {other.why}")
+
+
 def _choose_kernel(vendor: Vendor | None, lookup: Lookup, what: str) -> Choice:
     """The kernel, where a model is available."""
     if vendor is not None:

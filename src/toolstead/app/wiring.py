@@ -238,9 +238,10 @@ class Wiring:
                     run_child=PromptRuns(self.open_conversations, self.events),
                     find_problems=self.dispatcher.validator.find_problems,
                 )
+                watcher = AgentWatcher(agents) if self._watch else None  # before it reads: no change is missed
                 await agents.reload()
-                if self._watch:
-                    await self._opened.enter_async_context(AgentWatcher(agents))
+                if watcher is not None and self.is_open:  # not where the stead was closed meanwhile
+                    await self._opened.enter_async_context(watcher)
                 self._agents = agents
             return self._agents
 
@@ -254,12 +255,12 @@ class Wiring:
 
         The runtime is the one that is chosen for a model, or for the settings' model.
         """
-        from toolstead.app.runtimes import usual_runtime
+        from toolstead.app.runtimes import choose_for_model
         from toolstead.invoker.lease import PoolStats
 
         current = self.conversations.orchestrator
         stats = current.invoker.pool.stats() if current is not None else PoolStats()
-        choice = usual_runtime(self.loaded.settings.runtime, self._keys, self._given_runtimes, model)
+        choice = choose_for_model(self.loaded.settings.runtime, self._keys, self._given_runtimes, model)
         return {"runtime": choice.name, "runtimeReason": choice.why, "sessions": asdict(stats)}
 
     async def _begin_orchestrator(self, stack: AsyncExitStack) -> Orchestrator:

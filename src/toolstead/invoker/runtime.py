@@ -40,7 +40,7 @@ class SessionSpec:
         tools: The names of the tools it is offered.
         instructions: The agent's instructions.
         permissions: Tools of the runtime's own that the agent may use, besides those of the settings.
-        own_allowed: Names or patterns of the runtime's own tools that are left to the agent; None for all of them.
+        own_allowed: Lists of names or patterns, each of which must name one of the runtime's own tools.
         own_blocked: Names or patterns of those that are not.
         may_spawn: Whether tools that start agents are among the offered ones.
         result_schema: JSON Schema that the answer must fit, as JSON; given to model APIs that can enforce it.
@@ -53,7 +53,7 @@ class SessionSpec:
     tools: tuple[str, ...] = ()
     instructions: str = ""
     permissions: tuple[str, ...] = ()
-    own_allowed: tuple[str, ...] | None = None
+    own_allowed: tuple[tuple[str, ...], ...] = ()
     own_blocked: tuple[str, ...] = ()
     may_spawn: bool = True
     max_turns: int | None = None
@@ -65,7 +65,7 @@ class SessionSpec:
         return tuple(
             name
             for name in named
-            if (self.own_allowed is None or _fits_any(name, self.own_allowed)) and not _fits_any(name, self.own_blocked)
+            if all(_fits_any(name, patterns) for patterns in self.own_allowed) and not _fits_any(name, self.own_blocked)
         )
 
 
@@ -127,7 +127,7 @@ def fingerprint(spec: SessionSpec) -> str:
         sorted(set(spec.tools)),
         spec.instructions,
         sorted(set(spec.permissions)),
-        None if spec.own_allowed is None else sorted(set(spec.own_allowed)),
+        sorted({tuple(sorted(set(patterns))) for patterns in spec.own_allowed}),
         sorted(set(spec.own_blocked)),
         spec.may_spawn,
         spec.max_turns,

@@ -62,10 +62,14 @@ class Visibility:
         """Why a tool is hidden, or None when it is not."""
         if name in self.disabled:
             return "switched off with `toolstead tools disable`"
-        pattern = self._blocks(name)
-        if pattern is not None:
-            return f"blocked by {pattern!r} in {self.blocked_by}"
+        if (blocked := self.reason_blocked(name)) is not None:
+            return blocked
         return self.unavailable.get(name) if self._allows(name) is not None else f"not named by {self.allowed_by}"
+
+    def reason_blocked(self, name: str) -> str | None:
+        """Why a tool is hidden whatever is allowed: a pattern blocks it. None when none does."""
+        pattern = self._blocks(name)
+        return None if pattern is None else f"blocked by {pattern!r} in {self.blocked_by}"
 
 
 class ToolReason(SentStruct, frozen=True, kw_only=True):
@@ -207,10 +211,14 @@ class ViewRule(msgspec.Struct, frozen=True, kw_only=True):
         return reasons
 
     def _reason_own_hidden(self, name: str, generation: Generation) -> str | None:
-        """Why a tool of the agent's own is not in its view: the rules of the settings hold for it too."""
+        """Why a tool of the agent's own is not in its view: the rules of the settings hold for it too.
+
+        Its file allows it by defining it, and may block it.
+        """
         if name in generation.held:
             return f"the name is held by {generation.held[name].info.provenance.origin}"
-        return generation.visibility.reason_hidden(name)
+        blocked = (rule.reason_blocked(name) for rule in self.visibility)
+        return generation.visibility.reason_hidden(name) or next(filter(None, blocked), None)
 
 
 EVERYTHING = ViewRule()

@@ -29,6 +29,9 @@ CLAUDE_TOOLS = frozenset(
 )
 """The tools that Claude Code brings itself, as files of agents name them."""
 
+SPAWNING = frozenset({"Agent", "Task"})
+"""Those that start agents; a run that may start none does not get them."""
+
 KEY, ADDRESS = "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"
 
 _PASSED = frozenset(

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolstead.adapters.claude.launch import Launch, Launches, own_tools
+from toolstead.adapters.claude.launch import SPAWNING, Launch, Launches, own_tools
 from toolstead.adapters.importing import import_lock
 from toolstead.adapters.installing import install_command, reinstall_command
 from toolstead.adapters.providers.catalogue import Lookup, find_model
@@ -94,7 +94,8 @@ class ClaudeRuntime:
         """
         if resume is not None and _ID.fullmatch(resume) is None:
             raise SessionLostError(f"{resume[:100]!r} is not a conversation of Claude Code")
-        own = own_tools(spec.permitted_tools(self._tools))
+        permitted = spec.permitted_tools(self._tools)
+        own = own_tools([name for name in permitted if spec.may_spawn or name not in SPAWNING])
         launch = await asyncio.to_thread(self._prepare_launch, spec, own, resume)
         from toolstead.adapters.claude.connection import BrokenError
         from toolstead.adapters.claude.session import ClaudeSession

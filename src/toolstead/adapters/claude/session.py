@@ -16,7 +16,7 @@ import mcp_types
 from claude_agent_sdk import Message, SystemMessage, UserMessage
 
 from toolstead.adapters.claude.connection import BrokenError, ClaudeConnection
-from toolstead.adapters.claude.launch import Launch, model_name
+from toolstead.adapters.claude.launch import SPAWNING, Launch, model_name
 from toolstead.adapters.claude.own_gate import OwnGate
 from toolstead.adapters.claude.tools_server import ToolsServer
 from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
@@ -121,6 +121,8 @@ class ClaudeSession:
         """Apply other tools or another model; everything else needs a new session."""
         like_this = replace(spec, model=self._spec.model, tools=self._spec.tools, may_spawn=self._spec.may_spawn)
         if fingerprint(like_this) != fingerprint(self._spec) or not self.is_usable:
+            return False
+        if not spec.may_spawn and not SPAWNING.isdisjoint(self._own):
             return False
         if spec.model != self._spec.model:
             try:

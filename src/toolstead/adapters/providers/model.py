@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -48,6 +49,9 @@ logger = logging.getLogger(__name__)
 
 _MAX_TOKENS = 32_000  # for an Anthropic model with an unknown limit; the API requires a number
 
+_MOST_REFUSED = 100
+"""Schemas of answers that are remembered as refused."""
+
 _EVERYWHERE = frozenset({"image/png", "image/jpeg", "image/webp"})
 _IMAGES: dict[API, frozenset[str]] = {
     "anthropic": _EVERYWHERE | {"image/gif"},
@@ -73,7 +77,7 @@ class ProviderModel:
         self._raised = raised_by(vendor.api)
         self._images = _IMAGES[vendor.api] if foreign.profile.get("supports_image_input", True) else frozenset[str]()
         self._settings = _model_settings(vendor.api, foreign)
-        self._refused_output: OutputObjectDefinition | None = None
+        self._refused: dict[bytes, None] = {}
 
     async def stream_reply(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply]:
         """Make one request: yield pieces as they arrive, then the whole reply as the last item.
@@ -93,11 +97,19 @@ class ProviderModel:
         except ModelError as error:
             if output is None or is_begun or error.fault not in ("rejected", "schema"):
                 raise
-            self._refused_output = output
-            logger.warning("%s does not enforce the schema of an answer, so it only reads it: %s", self.name, error)
+            refusal = error
         async with aclosing(self._stream_once(request, None)) as pieces:
             async for piece in pieces:
+                if not is_begun:  # so the schema was the reason
+                    is_begun = True
+                    self._note_refusal(output, refusal)
                 yield piece
+
+    def _note_refusal(self, output: OutputObjectDefinition, error: ModelError) -> None:
+        logger.warning("%s does not enforce the schema of an answer, so it only reads it: %s", self.name, error)
+        if len(self._refused) >= _MOST_REFUSED:
+            self._refused.clear()
+        self._refused[_digest_schema(output)] = None
 
     def _enforced_output(self, request: ModelRequest) -> OutputObjectDefinition | None:
         """The schema of the answer, where the API takes one and has not refused it; the prompt has it in any case."""
@@ -109,7 +121,7 @@ class ProviderModel:
             return None
         adapted = adapted_schema(schema, RULES[vendor.rules])
         output = OutputObjectDefinition(json_schema=dict(adapted.schema), name="result")
-        return None if output == self._refused_output else output
+        return None if self._refused and _digest_schema(output) in self._refused else output
 
     async def _stream_once(
         self, request: ModelRequest, output: OutputObjectDefinition | None
@@ -204,6 +216,10 @@ def _model_settings(api: API, foreign: ForeignModel[Any]) -> ModelSettings:
         "anthropic_rejects_max_tokens_beyond_context_window"
     )
     return {"cache": True} if known else {"cache": True, "max_tokens": _MAX_TOKENS}
+
+
+def _digest_schema(output: OutputObjectDefinition) -> bytes:
+    return blake2b(msgspec.json.encode(output.json_schema), digest_size=16).digest()
 
 
 def _delta_of(event: ModelResponseStreamEvent) -> ModelDelta | None:

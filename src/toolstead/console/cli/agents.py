@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 40
 """Tools that are named without being asked for."""
+_NO_PLACES = ("default", "chosen: ", "none is available: ")
+"""How origins begin that are no place where a value is set."""
 
 
 @click.group("agents")
@@ -88,7 +90,9 @@ async def show_agent(stead: Toolstead, *, name: str, with_tools: bool, as_json: 
         click.echo("\nTools")
         wide = max((len(one.name) for one in reasons), default=0)
         for one in reasons:
-            echo_text(f"  {'+' if one.is_offered else '-'} {one.name.ljust(wide)}  {one.reason}")
+            start = f"  {'+' if one.is_offered else '-'} {one.name.ljust(wide)}  "
+            below = " " * (len(start) if len(start) < terminal_width() // 2 else 6)
+            echo_text(textwrap.fill(one.reason, terminal_width(), initial_indent=start, subsequent_indent=below))
         return
     offered = [one.name for one in reasons if one.is_offered]
     click.echo(f"\nTools: {len(offered)} of {len(reasons)} are offered; --tools says why")
@@ -197,7 +201,7 @@ def _describe_place(agent: Agent) -> str:
 
 def _print_value(value: EffectiveValue) -> None:
     shown = "(none)" if value.value is None else json.dumps(value.value, ensure_ascii=False)
-    origin = value.origin if value.origin.startswith(("default", "chosen: ")) else f"from {value.origin}"
+    origin = value.origin if value.origin.startswith(_NO_PLACES) else f"from {value.origin}"
     notes = [origin, *([f"instead of {value.overrode}"] if value.overrode else [])]
     line = f"  {value.key} = {shown}"
     if len(line) + len("; ".join(notes)) + 4 <= terminal_width():
