@@ -27,7 +27,7 @@ _READ_LINES = frozenset(
     | CLAUDE_KEYS
     | SPELLINGS.keys()
 )
-_LINE = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*))?")
+_LINE = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t](.*))?")
 _PREFIX = "mcp__toolstead"
 _OUTER_QUOTES = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 
@@ -47,8 +47,9 @@ def read_lines(text: AgentText) -> YamlNode | None:
         match = _LINE.fullmatch(line)
         if match is not None and match[1] in _READ_LINES and match[1] not in keys:
             _end_value(members, key, pieces, began)
-            key, pieces = match[1], [match[2] or ""]
-            keys[key], began = at, at + (match.start(2) if match[2] else 0)
+            value = (match[2] or "").lstrip(" \t")
+            key, pieces = match[1], [value]
+            keys[key], began = at, at + (len(line) - len(value) if value else 0)
         else:
             pieces.append(line)
         at += len(line) + 1
