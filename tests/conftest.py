@@ -19,6 +19,7 @@ from tests import machine
 REQUIRED = pytest.StashKey[frozenset[str]]()
 
 _OURS = ("TOOLSTEAD_", "GIT_", "XDG_", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_", "OLLAMA_")
+_OURS += ("BRAVE_", "TAVILY_", "SEARXNG_")
 _XDG = {
     "XDG_CACHE_HOME": ".cache",
     "XDG_CONFIG_HOME": ".config",

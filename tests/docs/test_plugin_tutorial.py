@@ -328,6 +328,7 @@ async def test_a_plugin_that_is_uninstalled_is_missed_by_nobody(
             "plan": "running",
             "time": "running",
             "vfs": "running",
+            "web": "running",
             "barrier": "running",
         }
         assert (await stead.rest.get("/api/tools")).json["quarantined"] == []

@@ -80,7 +80,9 @@ async def test_two_parents_that_hold_all_rooms_both_end_and_their_children_ran_o
         if turn.prompt == "child":
             return Answer(text="ran")
         await both.wait()
-        return Answer(text=await call(turn, "ask", prompt="child"))
+        answered = await call(turn, "ask", prompt="child")
+        await both.wait()  # neither ends, and makes room, before the other's child was refused
+        return Answer(text=answered)
 
     async with stead_with(tmp_path, BenchRuntime(act=act, owns_process=owns_process), max_live=2) as stead:
         parents = await bounded(asyncio.gather(stead.invoke("one", thread_id="a"), stead.invoke("two", thread_id="b")))

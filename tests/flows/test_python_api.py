@@ -14,6 +14,7 @@ from toolstead.testing import connect, memory_stead
 
 BUILTIN = ["git-status", "git-diff-summary", "workspace-info", "file-reader", "update_plan", "time__current_time"]
 BUILTIN += ["vfs_read", "vfs_write", "vfs_edit", "vfs_list", "vfs_delete"]
+BUILTIN += ["web_fetch"]
 
 
 @tool
@@ -164,7 +165,7 @@ async def test_every_change_is_told_with_what_was_added_and_removed() -> None:
 @pytest.mark.promise("T1")
 async def test_what_is_blocked_is_not_listed_and_cannot_be_called_through_any_door() -> None:
     async with memory_stead(
-        shout, settings={"tools": {"blocked": ["sh*", "git-*", "update_plan", "time__*", "vfs_*"]}}
+        shout, settings={"tools": {"blocked": ["sh*", "git-*", "update_plan", "time__*", "vfs_*", "web_*"]}}
     ) as stead:
         assert [info.name for info in stead.registry.list_tools()] == ["workspace-info", "file-reader"]
         assert not stead.registry.has_tool("shout")

@@ -114,6 +114,7 @@ def test_the_list_fits_80_columns_and_has_a_form_for_programs(project: Path) -> 
         "vfs_edit",
         "vfs_list",
         "vfs_delete",
+        "web_fetch",
     ]
     assert all(len(line) <= 80 for line in shown.stdout.splitlines())
     listed = json.loads(toolstead("tools", "list", "--json", cwd=project).stdout)["tools"]
@@ -150,7 +151,10 @@ def test_switching_a_name_that_does_not_exist_is_noted(project: Path) -> None:
 @pytest.mark.promise("T1")
 @pytest.mark.parametrize(
     "setting",
-    ["tools.blocked=['git-*', 'update_plan', 'time__*', 'vfs_*']", "tools.allowed=['file-reader', 'workspace-info']"],
+    [
+        "tools.blocked=['git-*', 'update_plan', 'time__*', 'vfs_*', 'web_*']",
+        "tools.allowed=['file-reader', 'workspace-info']",
+    ],
 )
 def test_what_the_settings_hide_is_hidden_on_the_command_line(project: Path, setting: str) -> None:
     listed = json.loads(toolstead("--set", setting, "tools", "list", "--json", cwd=project).stdout)["tools"]

@@ -15,9 +15,8 @@ from toolstead.agents.agent_file import AgentReader
 from toolstead.agents.agent_folder import AgentFile, AgentFolder, read_regular
 from toolstead.agents.catalogue import AgentCatalogue
 from toolstead.agents.references import check_references
-from toolstead.app.agents import FOLDERS, find_model_problem
+from toolstead.app.agent_reading import FOLDERS, create_reader
 from toolstead.app.places import Places
-from toolstead.app.runtimes import NAMES
 from toolstead.types.agent import AgentScope, Finding
 
 
@@ -86,7 +85,7 @@ def check_draft(path: Path, data: bytes, *, in_project: bool) -> tuple[Finding, 
 
 
 def _make_reader() -> AgentReader:
-    return AgentReader(model_problem=find_model_problem, runtimes=NAMES, own_tools=CLAUDE_TOOLS)
+    return create_reader()
 
 
 def _list_path(path: Path, places: Places) -> Sequence[AgentFile]:

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolstead.adapters.claude.launch import CLAUDE_TOOLS
-from toolstead.adapters.providers.catalogue import find_model
-from toolstead.agents.agent_file import AgentReader
-from toolstead.agents.agent_folder import AgentFile, AgentFolder, is_agent_file
+from toolstead.agents.agent_folder import AgentFile, AgentFolder
 from toolstead.agents.catalogue import AgentCatalogue, AgentChanges, describe_finding
 from toolstead.agents.prompt_tool import (
     CHILD_INSTRUCTIONS,
@@ -27,15 +25,15 @@ from toolstead.agents.prompt_tool import (
     name_child,
 )
 from toolstead.agents.references import check_references
-from toolstead.app.runtimes import NAMES
+from toolstead.app.agent_reading import create_reader, find_scope
 from toolstead.app.watching import PollingWatcher
-from toolstead.errors import DefinitionError, RuntimeFailureError, TrustError, UnknownAgentError
+from toolstead.errors import DefinitionError, TrustError, UnknownAgentError
 from toolstead.plugins.contract import PluginContext
 from toolstead.schema.compiled import compile_schema
 from toolstead.schema.visible import escape_unseen
 from toolstead.tools.definition import RegisteredTool, define_tool
 from toolstead.tools.generation import ToolReason, ViewRule, Visibility
-from toolstead.types.agent import Agent, AgentLimits, AgentScope, Finding, PromptTool
+from toolstead.types.agent import Agent, AgentLimits, Finding, PromptTool
 from toolstead.types.tool import Provenance
 
 if TYPE_CHECKING:
@@ -47,7 +45,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
-FOLDERS: Mapping[str, AgentScope] = {".toolstead/agents": "project", ".claude/agents": "claude"}
 LIMITS = AgentLimits.__struct_fields__
 REPAIRED = 2.0
 """A call of a prompt tool may take as long as its run and the one that repairs the answer."""
@@ -69,12 +66,9 @@ class ApprovedAgents:
             return [AgentFile(path=trust.project, scope="project", problem=problem, is_folder=True, is_unread=True)]
         files: list[AgentFile] = []
         for within in sorted(approval.files) if approval is not None else ():
-            folder = next((folder for folder in FOLDERS if within.startswith(f"{folder}/")), None)
-            if folder is None or not is_agent_file(Path(within).name):
+            if (scope := find_scope(within)) is None:
                 continue
-            if FOLDERS[folder] == "project" and Path(within).parent != Path(folder):
-                continue
-            shown, scope = Path(escape_unseen(str(trust.project / within))), FOLDERS[folder]
+            shown = Path(escape_unseen(str(trust.project / within)))
             try:
                 data = trust.approvals.approved_content(trust.project, within)
                 files.append(AgentFile(path=shown, scope=scope, data=data or b""))
@@ -119,8 +113,7 @@ class SteadAgents:
             find_problems: Validates their answers.
         """
         self.users = AgentFolder(places.user / "agents", "user")
-        reader = AgentReader(model_problem=find_model_problem, runtimes=NAMES, own_tools=CLAUDE_TOOLS)
-        self.catalogue = AgentCatalogue([ApprovedAgents(trust), self.users], reader)
+        self.catalogue = AgentCatalogue([ApprovedAgents(trust), self.users], create_reader())
         self._settings, self._registry = settings, registry
         self._run_child, self._find_problems = run_child, find_problems
         self._loading = asyncio.Lock()
@@ -240,15 +233,6 @@ class AgentWatcher(PollingWatcher):
 def merge_limits(own: AgentLimits, settings: Settings) -> dict[str, Any]:
     """The limits of an agent by name: its own, else those of the settings."""
     return {name: getattr(settings.limits, name) if (value := getattr(own, name)) is None else value for name in LIMITS}
-
-
-def find_model_problem(name: str) -> str:
-    """Why there is no model of this name; empty when there may be one."""
-    try:
-        find_model(name)
-    except RuntimeFailureError as error:
-        return str(error)
-    return ""
 
 
 def _visibility_of(agent: Agent) -> tuple[Visibility, ...]:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FIRST_PARTY = ("context", "plan", "time", "vfs")
-BARE = frozenset({"plan", "vfs"})
+FIRST_PARTY = ("context", "plan", "time", "vfs", "web")
+BARE = frozenset({"plan", "vfs", "web"})
 """First-party plugins whose tools keep the names the documents give them."""
 
 PROJECT_FOLDER = Path(".toolstead/plugins")

@@ -22,11 +22,14 @@ from toolstead.types.event import TYPES
 from toolstead.types.result import Failure, ToolResult
 
 if TYPE_CHECKING:
+    import httpx2
+
     from toolstead.orchestrator.event_log import EventLog
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.shared_files import SharedFiles
     from toolstead.orchestrator.store import Store
     from toolstead.plugins.hook_runner import HookRunner
+    from toolstead.plugins.ports import Search
     from toolstead.plugins.tool_meta import ToolMeta
     from toolstead.tools.dispatch import Dispatcher
     from toolstead.tools.handlers.http_client import GuardedClient
@@ -53,6 +56,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         open_files: The shared files, opened likewise.
         hooks: Those of all plugins, for broadcasts.
         http: The guarded client and the hosts that the settings allow now.
+        search: Searches the web; None where nothing can.
     """
 
     open_store: Callable[[], Awaitable[Store]]
@@ -62,6 +66,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     log: EventLog
     hooks: HookRunner
     http: Callable[[], tuple[GuardedClient, AllowedHosts]]
+    search: Search | None = None
 
 
 def create_context(name: str, parts: Parts, *, first_party: bool) -> PluginContext:
@@ -75,7 +80,7 @@ def create_context(name: str, parts: Parts, *, first_party: bool) -> PluginConte
         files=PluginFiles(name, parts.open_files),
         tasks=absent_power("tasks", "this version cannot delegate"),
         http=PluginHttp(parts),
-        search=absent_power("search", "no search provider is configured"),
+        search=parts.search or absent_power("search", "no search provider is configured"),
         call_tool=PluginCalls(name, parts),
     )
 
@@ -237,21 +242,33 @@ class PluginHttp:
         deadline = asyncio.timeout(timeout)
         try:
             async with deadline, client.stream_response(request, allowed=allowed) as response:
-                content = bytearray()
-                async for chunk in response.aiter_bytes():
-                    content += chunk
-                    if len(content) > max_bytes:
-                        break
+                content = await _read_body(response, place.place, max_bytes)
                 return HttpAnswer(
                     status=response.status_code,
                     headers={name.lower(): value for name, value in response.headers.items()},
-                    content=bytes(content[:max_bytes]),
+                    content=content[:max_bytes],
                     cut=len(content) > max_bytes,
+                    url=str(response.url),
                 )
         except TimeoutError:
             if not deadline.expired():
                 raise
             raise ToolError(f"{place.place} gave no complete answer within {timeout:g} seconds") from None
+
+
+async def _read_body(response: httpx2.Response, place: str, max_bytes: int) -> bytes:
+    """The body, and one piece more than is allowed where it is longer."""
+    import httpx2  # loaded by now, for the request
+
+    content = bytearray()
+    try:
+        async for chunk in response.aiter_bytes():
+            content += chunk
+            if len(content) > max_bytes:
+                break
+    except httpx2.DecodingError as error:
+        raise ToolError(f"{place} sent a body that is not encoded as it says: {error}") from None
+    return bytes(content)
 
 
 class PluginCalls:

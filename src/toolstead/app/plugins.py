@@ -59,6 +59,7 @@ class Plugins:
         switches: Switches,
         parts: Parts,
         refresh: Callable[[], Awaitable[object]],
+        on_settings: Callable[[], object] = lambda: None,
     ) -> None:
         """Find nothing yet.
 
@@ -68,12 +69,14 @@ class Plugins:
             switches: Where what was set is mirrored.
             parts: What the plugins' powers are made of.
             refresh: Awaited when their tools changed.
+            on_settings: Called when what they are set to may have changed.
         """
         self._found = found
         self._settings = settings
         self._switches = switches
         self._parts = parts
         self._refresh = refresh
+        self._on_settings = on_settings
         self._rows: Mapping[str, PluginRow] = {}
         self._store: Store | None = None
         self._changing = asyncio.Lock()
@@ -155,6 +158,10 @@ class Plugins:
         if isinstance(settings, FileLimits):
             return settings
         return read_settings(Plugin(name="vfs", settings=FileLimits), settings)
+
+    def find_settings(self, name: str) -> Mapping[str, Any]:
+        """What a plugin is set to, by the files and above them by the database."""
+        return self._settings_table(name, self._rows.get(name, PluginRow()).settings)
 
     def _find_plugin(self, name: str) -> PluginView:
         view = next((view for view in self._host.list_plugins() if view.name == name), None)
@@ -244,6 +251,7 @@ class Plugins:
 
     async def _apply_state(self) -> None:
         await self._host.apply_plugins([self._wanted_plugin(found) for found in self._found.discover_plugins()])
+        self._on_settings()
         if self._found.problems:
             await self._tools_changed()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from toolstead.app.places import Places, named_tools_folder
 from toolstead.app.trust.approved import ApprovedFiles, ApprovedReader, ProjectTrust
+from toolstead.app.version import VERSION
 from toolstead.tools.sources.json_files import JsonFiles, LoadedFile, Reader
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class ToolFiles:
         def client() -> GuardedClient:
             from toolstead.tools.handlers.http_client import GuardedClient
 
-            made = GuardedClient(proxy=settings.proxy)
+            made = GuardedClient(proxy=settings.proxy, user_agent=f"toolstead/{VERSION}")
             self._clients.push_async_callback(made.aclose)
             return made
 

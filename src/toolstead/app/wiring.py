@@ -29,6 +29,7 @@ from toolstead.app.places import find_places
 from toolstead.app.plugin_places import PluginPlaces
 from toolstead.app.plugin_powers import Parts
 from toolstead.app.plugins import Plugins
+from toolstead.app.searching import WebSearch
 from toolstead.app.state import State, Switches, SwitchWatcher
 from toolstead.app.tool_files import ToolFiles
 from toolstead.app.trust.approved import ProjectTrust, TrustWatcher, approve_changes
@@ -109,6 +110,7 @@ class Wiring:
         self.approvals = Approvals(open_store=self._database.open, log=self.events, problems_of=self._find_problems)
         self.builtin = builtin_offers(self.places.project, environ, self.places.data)
         self.hooks = HookRunner(on_set=self._set_hooks)
+        self.search = WebSearch(self._keys, lambda: self.plugins.find_settings("web"))
         self.plugins = Plugins(
             PluginPlaces(self.places, self.trust, given=plugins, installed=installed_plugins),
             settings=lambda: self.loaded.settings,
@@ -121,12 +123,14 @@ class Wiring:
                 log=self.events,
                 hooks=self.hooks,
                 http=self.files.http_parts,
+                search=self.search,
             ),
             refresh=lambda: self.registry.refresh(self.plugins.source),
+            on_settings=self._apply_search,
         )
         self.registry = Registry(
             [FixedSource(name="builtin", offers=self.builtin), self.plugins.source, *self.files.sources],
-            visibility=Visibility(allowed=tools.allowed, blocked=tools.blocked),
+            visibility=Visibility(allowed=tools.allowed, blocked=tools.blocked, unavailable=self.search.hidden_tools()),
             documents=schemas,
             prepare=self._prepare_reload,
             context_for=self.plugins.context_for,
@@ -158,6 +162,7 @@ class Wiring:
             self.plugins.start_with(state)
             for end in (  # the last one first
                 self.files.aclose,
+                self.search.aclose,
                 self._database.close,
                 self.approvals.close,
                 self.hooks.close,
@@ -216,6 +221,9 @@ class Wiring:
     async def open_agents(self) -> SteadAgents:
         """The agents; the first call reads their files, and watches them from then on. Many steads only serve tools."""
         self.check_open()
+        return await self._read_agents()
+
+    async def _read_agents(self) -> SteadAgents:
         async with self._reading_agents:
             if self._agents is None:
                 await asyncio.to_thread(importlib.import_module, "toolstead.app.agents")  # calls go on meanwhile
@@ -257,9 +265,10 @@ class Wiring:
     async def _begin_orchestrator(self, stack: AsyncExitStack) -> Orchestrator:
         """Open threads and runs, and what they need; closing the stack ends them."""
         store = await self._database.open()
+        self._apply_search()  # the keyring has been asked by now
         for module in ("toolstead.app.agent_configs", "toolstead.app.runtimes", "toolstead.orchestrator.orchestrator"):
             await asyncio.to_thread(importlib.import_module, module)  # calls go on meanwhile
-        agents = await self.open_agents()
+        agents = await self._read_agents()
         from toolstead.app.agent_configs import StoredAgentConfigs
         from toolstead.app.runtimes import Runtimes
         from toolstead.invoker.invoker import Invoker
@@ -304,7 +313,11 @@ class Wiring:
     def _load_keys(self) -> None:
         from toolstead.app.runtimes import lacking_keys
 
-        self._keys.load(lacking_keys(self.loaded.settings.runtime, self._keys))
+        self._keys.load([*lacking_keys(self.loaded.settings.runtime, self._keys), *self.search.lacking_keys()])
+
+    def _apply_search(self) -> None:
+        """Hide `web_search` while no provider can be used."""
+        self.registry.set_unavailable(self.search.hidden_tools())
 
     def _set_hooks(self) -> None:
         """Replace the gates and observers of calls after the running plugins changed."""

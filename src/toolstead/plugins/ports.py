@@ -181,12 +181,14 @@ class HttpAnswer:
     Attributes:
         content: The body, as far as `max_bytes` let it in.
         cut: Whether there was more.
+        url: The address that answered, after every redirect.
     """
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     content: bytes = b""
     cut: bool = False
+    url: str = ""
 
     @property
     def text(self) -> str:

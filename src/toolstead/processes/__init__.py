@@ -7,6 +7,7 @@
 | `mark`                    | finds and kills what left its process group                                             |
 | `program_run`             | a program that is run to its end, with bounded output                                   |
 | `piped`                   | a long-running program with pipes                                                       |
+| `isolated`                | a function of ours in processes of its own, for what cannot be interrupted              |
 | `watchdog`                | a helper process that kills programs when our own process was killed                    |
 | `line_progress`           | lines of output as progress of a call, bounded                                          |
 

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import functools
 import marshal
-import os
-import signal
 import struct
 import sys
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from toolstead.concurrency.own_limits import limit_time, lower_priority
 from toolstead.schema.compiled import CompiledSchema, compile_schema
 
 HEADER = struct.Struct(">QQ")
@@ -27,7 +24,6 @@ SECONDS_TO_VALIDATE = 5.0
 SECONDS_TO_EXPLAIN = 1.0
 _LARGE = 65_536
 """Bytes of a value of which only the first problem is looked for: the validator makes a list of all."""
-_NICER = 15
 
 
 def pack_request(schema: CompiledSchema, value: bytes) -> bytes:
@@ -63,30 +59,22 @@ def explain_value(schema: CompiledSchema, value: Any, *, first_only: bool = Fals
 
 def main() -> None:
     """Answer requests until the input ends."""
-    _lower_priority()
+    lower_priority()
     read, write = sys.stdin.buffer.read, sys.stdout.buffer.write
     while header := read(HEADER.size):
         schema_length, value_length = HEADER.unpack(header)
         packed, value = read(schema_length), marshal.loads(read(value_length))  # noqa: S302 - our own parent wrote it
-        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS_TO_VALIDATE)
+        limit_time(SECONDS_TO_VALIDATE)
         schema = _compile_packed(packed)
         is_valid = fits_schema(schema, value)
         write(b"true\n" if is_valid else b"false\n")
         sys.stdout.flush()
         if not is_valid:
-            signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS_TO_EXPLAIN)
+            limit_time(SECONDS_TO_EXPLAIN)
             problems = explain_value(schema, value, first_only=value_length > _LARGE)
             write(msgspec.json.encode(problems) + b"\n")
             sys.stdout.flush()
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-
-
-def _lower_priority() -> None:
-    """Let those who call other tools meanwhile come first."""
-    os.nice(_NICER)
-    # Linux may share the processor among sessions first, and this process leads its own: there it took half of one.
-    with suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(_NICER))
+        limit_time(0)
 
 
 @functools.lru_cache(maxsize=32)

@@ -224,6 +224,7 @@ class _Response:
     status_code: int
     headers: Mapping[str, str]
     content: bytes
+    url: str
 
     async def aiter_bytes(self) -> AsyncIterator[bytes]:
         """The body, in one piece."""
@@ -262,7 +263,7 @@ class FakeNetwork:
         if isinstance(page, Exception):
             raise page
         answer = HttpAnswer(status=200, content=page.encode()) if isinstance(page, str) else page
-        yield _Response(status_code=answer.status, headers=answer.headers, content=answer.content)
+        yield _Response(status_code=answer.status, headers=answer.headers, content=answer.content, url=url)
 
 
 class RecordingLog:

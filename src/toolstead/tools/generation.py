@@ -32,7 +32,7 @@ _WILD = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visibility:
-    """The rules: patterns that allow, patterns that block, names switched off.
+    """The rules: patterns that allow, patterns that block, names switched off, tools that cannot work now.
 
     A pattern is a name, or one with `*`, `?` and `[…]` as in a shell; upper and lower case differ.
 
@@ -43,6 +43,7 @@ class Visibility:
     allowed: Sequence[str] = ("*",)
     blocked: Sequence[str] = ()
     disabled: frozenset[str] = field(default=frozenset())
+    unavailable: Mapping[str, str] = field(default_factory=dict[str, str])
     allowed_by: str = "tools.allowed"
     blocked_by: str = "tools.blocked"
     _allows: Callable[[str], str | None] = field(init=False, repr=False, compare=False)
@@ -64,7 +65,7 @@ class Visibility:
         pattern = self._blocks(name)
         if pattern is not None:
             return f"blocked by {pattern!r} in {self.blocked_by}"
-        return None if self._allows(name) is not None else f"not named by {self.allowed_by}"
+        return self.unavailable.get(name) if self._allows(name) is not None else f"not named by {self.allowed_by}"
 
 
 class ToolReason(SentStruct, frozen=True, kw_only=True):

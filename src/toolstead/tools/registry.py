@@ -219,6 +219,10 @@ class Registry:
         """Apply other switches, keeping the allow-list and block-list."""
         return self.set_visibility(replace(self._visibility, disabled=disabled))
 
+    def set_unavailable(self, reasons: Mapping[str, str]) -> Changes:
+        """Hide the tools that cannot work now, by name with the reason, keeping all other rules."""
+        return self.set_visibility(replace(self._visibility, unavailable=dict(reasons)))
+
     def restrict(self, *, allowed: Sequence[str], blocked: Sequence[str]) -> Changes:
         """Apply another allow-list and block-list, keeping the switches."""
         return self.set_visibility(replace(self._visibility, allowed=tuple(allowed), blocked=tuple(blocked)))

@@ -16,9 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -36,7 +34,7 @@ from toolstead.tools.definition import RegisteredTool
 from toolstead.types.result import Failure, ToolResult
 
 if TYPE_CHECKING:
-    from toolstead.processes.piped import PipedProcess
+    from toolstead.processes.isolated import IsolatedProgram
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +46,6 @@ SECONDS_TO_WAIT = 15.0
 IDLE = 60.0
 """Seconds that a server keeps an idle process."""
 _LONGEST_ANSWER = 65_536
-_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from toolstead.schema.checking import main; main()"
 
 
 def take_arguments(schema: CompiledSchema, given: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -81,9 +78,7 @@ class BoundedValidator:
                 less; then `aclose` must be called in the end.
         """
         self._keep_idle = keep_idle
-        self._room = asyncio.Semaphore(MOST_PROCESSES)
-        self._idle: list[PipedProcess] = []
-        self._ending: asyncio.TimerHandle | None = None
+        self._program: IsolatedProgram | None = None
 
     async def validate_arguments(
         self, registered: RegisteredTool, given: Mapping[str, Any] | None
@@ -112,8 +107,7 @@ class BoundedValidator:
             if size <= EXPLAINED_INLINE and not (schema.expands_far and packed):
                 return explain_value(schema, value)
         try:
-            async with asyncio.timeout(SECONDS_TO_WAIT), self._room:
-                return await self._ask_process(pack_request(schema, packed))
+            return await self._ask_process(pack_request(schema, packed))
         except (OSError, TimeoutError) as error:
             reason = str(error) or f"no answer within {SECONDS_TO_WAIT:g} seconds"
             logger.warning("a value of %s bytes was not validated: %s", size, reason)
@@ -121,24 +115,11 @@ class BoundedValidator:
 
     async def aclose(self) -> None:
         """End the processes."""
-        if self._ending is not None:
-            self._ending.cancel()
-        while self._idle:
-            await self._idle.pop().kill()
+        if self._program is not None:
+            await self._program.aclose()
 
     async def _ask_process(self, request: bytes) -> list[str]:
-        process = self._idle.pop() if self._idle else _start_process()
-        try:
-            process.stdin.write(request)
-            is_valid = await process.stdout.readline()
-            lines = is_valid if is_valid == b"true\n" else await process.stdout.readline()
-        except BaseException:  # its answer would be taken for that of the next value
-            await process.kill()
-            raise
-        if lines and self._keep_idle:
-            self._keep_process(process)
-        else:
-            await process.kill()
+        is_valid, lines = await self._open_program().exchange(request, _read_answer, timeout=SECONDS_TO_WAIT)
         if is_valid == b"true\n":
             return []
         if problems := msgspec.json.decode(lines or b"[]", type=list[str]):
@@ -149,23 +130,24 @@ class BoundedValidator:
             return [f"(arguments): {wrong}; give shorter texts and less nesting"]
         return [f"(arguments): validating them took longer than {SECONDS_TO_VALIDATE:g} seconds; give shorter texts"]
 
-    def _keep_process(self, process: PipedProcess) -> None:
-        """Keep it for the next value, and end what is idle after a while."""
-        self._idle.append(process)
-        if self._ending is not None:
-            self._ending.cancel()
-        self._ending = asyncio.get_running_loop().call_later(self._keep_idle, self._end_idle)
+    def _open_program(self) -> IsolatedProgram:
+        if self._program is None:
+            from toolstead.processes.isolated import IsolatedProgram  # few servers ever need it
 
-    def _end_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().stdin.end_input()  # it exits by itself, and closes then
+            self._program = IsolatedProgram(
+                "toolstead.schema.checking",
+                most=MOST_PROCESSES,
+                longest_line=_LONGEST_ANSWER,
+                keep_idle=self._keep_idle,
+            )
+        return self._program
 
 
-def _start_process() -> PipedProcess:
-    from toolstead.processes.piped import PipedProcess  # few servers ever need it
-
-    command = (sys.executable, "-P", "-c", _PROGRAM, *filter(None, sys.path))
-    return PipedProcess(command, cwd=Path("/"), env=None, longest_line=_LONGEST_ANSWER)
+async def _read_answer(stdout: asyncio.StreamReader) -> tuple[tuple[bytes, bytes], bool]:
+    """Whether the value fits, and the problems when it does not."""
+    is_valid = await stdout.readline()
+    lines = is_valid if is_valid == b"true\n" else await stdout.readline()
+    return (is_valid, lines), bool(lines)
 
 
 def _refuse_arguments(registered: RegisteredTool, problems: list[str]) -> ToolResult:

@@ -66,6 +66,7 @@ def test_a_tool_promises_nothing_its_author_did_not_say() -> None:
         "max_output": None,
         "progress": False,
         "interactive": False,
+        "spawns": False,
         "title": None,
     }
 

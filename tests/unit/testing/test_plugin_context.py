@@ -203,7 +203,7 @@ async def test_what_was_done_can_be_read() -> None:
         await ctx.threads.broadcast("probe.word", {"a": 1}, thread_id="t1")
         assert (await ctx.invoker.invoke("how are you", model="m")).result == "well"
         assert await ctx.http.request("post", "https://example.org/a", json=[1]) == HttpAnswer(
-            status=200, content=b"text"
+            url="https://example.org/a", status=200, content=b"text"
         )
         with pytest.raises(TimeoutError, match="slow"):
             await ctx.http.request("GET", "https://example.org/b")

@@ -2,11 +2,13 @@
 
 `POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent`. Arguments come whole here, as an object. So
 half of a call's JSON is what the API makes of it: an answer without content that ended with `MALFORMED_FUNCTION_CALL`.
+A request with the tool `google_search` gets the links of its answer as grounding.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -27,6 +29,7 @@ from toolstead.adapters.scripted.api_dialect import (
 from toolstead.adapters.scripted.script import split_text
 
 _TYPE = "type.googleapis.com/google.rpc."
+_LINK = re.compile(r"\[([^\[\]\n]{1,200})\]\((https?://[^()\s]{1,2000})\)")
 
 
 def _read_messages(content: dict[str, Any]) -> list[ApiMessage]:
@@ -71,6 +74,8 @@ def _build_reply(reply: Reply) -> dict[str, Any]:
         call = reply.calls[0]
         candidate["finishReason"] = "MALFORMED_FUNCTION_CALL"
         candidate["finishMessage"] = f"Malformed function call: {call.tool.name}({call.arguments}"
+    if _asks_for_search(reply.request.body):
+        candidate["groundingMetadata"] = _ground_text(reply.text)
     return {
         "candidates": [candidate],
         "usageMetadata": {
@@ -81,6 +86,24 @@ def _build_reply(reply: Reply) -> dict[str, Any]:
         "modelVersion": reply.request.model,
         "responseId": f"resp{reply.number:08d}",
     }
+
+
+def _asks_for_search(body: Mapping[str, Any]) -> bool:
+    return any("googleSearch" in group or "google_search" in group for group in as_objects(body.get("tools")))
+
+
+def _ground_text(text: str) -> dict[str, Any]:
+    """The pages that an answer rests on: the links in its lines; the rest of a line is what it took from them."""
+    chunks: list[dict[str, Any]] = []
+    supports: list[dict[str, Any]] = []
+    for line in text.splitlines():
+        links = _LINK.findall(line)
+        said = _LINK.sub("", line).strip(" :-")
+        if links and said:
+            places = list(range(len(chunks), len(chunks) + len(links)))
+            supports.append({"segment": {"text": said}, "groundingChunkIndices": places})
+        chunks += [{"web": {"uri": url, "title": title}} for title, url in links]
+    return {"groundingChunks": chunks, "groundingSupports": supports, "webSearchQueries": ["scripted"]}
 
 
 def _stream_reply(reply: Reply, whole: dict[str, Any]) -> Iterator[Frame]:

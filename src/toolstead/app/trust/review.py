@@ -1,9 +1,9 @@
 """What a person reads before approving: what would run, and what changed since the last approval.
 
 Every text comes from an untrusted author, so what cannot be seen is shown escaped. Nothing that decides is left out:
-of files that are loaded (tools, settings, servers) every value is shown whole, or the project cannot be approved.
-Settings are read and checked as the loader does it, so what is approved can be loaded. Of programs and instructions
-the size is shown, and the difference.
+of files that are loaded (tools, settings, servers, what an agent may do) every value is shown whole, or the project
+cannot be approved. Settings and agents are read as the loader does it, so what is approved can be loaded. Of programs
+and instructions the size is shown, and the difference.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any, cast
 
 import msgspec
 
+from toolstead.adapters.claude.launch import CLAUDE_TOOLS
+from toolstead.app.agent_reading import create_reader, find_scope
 from toolstead.app.layers import read_document
 from toolstead.app.settings_check import check_depth, checked_leaves
 from toolstead.app.trust.approvals import Difference
@@ -26,6 +28,7 @@ from toolstead.schema.visible import escape_unseen
 from toolstead.tools.handlers.secrets import REFERENCE
 from toolstead.tools.sources.json_files import is_tool_file
 from toolstead.tools.sources.json_report import FileReport
+from toolstead.types.agent import AgentScope
 
 LONGEST_REVIEW = 1_000_000
 """Characters in all; 5,000 tools have fewer."""
@@ -128,13 +131,43 @@ def _review_decisive(path: str, data: bytes) -> Lines | None:
         return _review_tools(path, data)
     if path == _CONFIG:
         return _review_settings(data)
+    if (scope := find_scope(path)) is not None:
+        return _review_agent(path, data, scope)
     return _review_servers(data) if path == _SERVERS else None
 
 
 def _describe_file(path: str, file: PinnedFile) -> str:
     if path.startswith(".toolstead/plugins/") and path.endswith(".py"):
         return f"Python that would run inside Toolstead: {_count_lines(file)}"
-    return f"an agent's instructions: {_count_lines(file)}" if path.endswith(".md") else _count_lines(file)
+    return _count_lines(file)
+
+
+def _review_agent(path: str, data: bytes, scope: AgentScope) -> Lines:
+    """What an agent may do: every key of its frontmatter, and the size of its instructions."""
+    loaded = create_reader().read(Path(path), data, scope)
+    agent = loaded.agent
+    if agent is None:
+        yield "no agent that can be read: nothing of it is loaded"
+    else:
+        yield f"agent {agent.name}, with instructions of {len(agent.instructions.splitlines()):,} lines"
+        yield from _prose_lines("description", agent.description)
+        own = [name for name in agent.tools or () if name in CLAUDE_TOOLS] if scope == "claude" else []
+        if own:
+            yield f"  may use these tools of Claude Code itself: {', '.join(own)}"
+        for key in ("model", "runtime", "tools", "disallowed_tools", "agents", "max_turns", "gates", "result_schema"):
+            value = getattr(agent, key)
+            if value not in (None, "", ()) or (key in agent.lines and value is not None):
+                yield f"  {key}: {_plain_text(msgspec.to_builtins(value))}"
+        limits = {name: value for name, value in msgspec.structs.asdict(agent.limits).items() if value is not None}
+        if limits:
+            yield f"  limits: {_plain_text(limits)}"
+        for tool in agent.custom_tools:
+            yield f"  tool {tool.name}: asks an agent{f' on {tool.model}' if tool.model else ''}"
+            yield from (f"  {line}" for line in _prose_lines("prompt", tool.prompt))
+            yield from (f"  {line}" for line in _prose_lines("takes", _describe_inputs(tool.input_schema)))
+            if tool.tools is not None:
+                yield f"    tools: {_plain_text(list(tool.tools))}"
+    yield from (f"{one.severity}: line {one.line}: {one.message}" for one in loaded.findings if one.severity == "error")
 
 
 def _review_tools(path: str, data: bytes) -> Lines:

@@ -67,6 +67,7 @@ class GuardedClient(AbstractAsyncContextManager["GuardedClient", None]):
         ssl_context: ssl.SSLContext | None = None,
         max_connections: int = MOST_CONNECTIONS,
         max_idle: int = MOST_IDLE,
+        user_agent: str = "toolstead",
     ) -> None:
         """Make a client; nothing is opened yet.
 
@@ -76,6 +77,7 @@ class GuardedClient(AbstractAsyncContextManager["GuardedClient", None]):
             ssl_context: The certificates to trust; the system's by default.
             max_connections: How many connections there are at most; further requests wait.
             max_idle: How many of them are kept for later.
+            user_agent: Who we say we are, unless a request's own headers say otherwise.
 
         Raises:
             SettingsError: The proxy's address cannot be used.
@@ -83,6 +85,7 @@ class GuardedClient(AbstractAsyncContextManager["GuardedClient", None]):
         if proxy and not proxy.lower().startswith(_PROXIES):
             reason = "a proxy's address begins with http:// or https://"
             raise SettingsError(key="tools.proxy", origin="settings", reason=reason)
+        self._user_agent = user_agent
         self._guard = AddressGuard(resolver=resolver, by_name=bool(proxy))
         self._create_network = functools.partial(
             _create_network,
@@ -150,10 +153,18 @@ class GuardedClient(AbstractAsyncContextManager["GuardedClient", None]):
         addresses = await self._guard.check_host(url.host, url.port, allowed)
         network = await self._open_network()
         started = time.perf_counter()
-        response = await network.send(method, url, addresses, _wire_headers(request), request.body)
+        response = await network.send(method, url, addresses, self._wire_headers(request), request.body)
         took = (time.perf_counter() - started) * 1000
         logger.debug("%s %s: %s in %.0f ms", method, url.place, response.status_code, took)
         return response
+
+    def _wire_headers(self, request: OutgoingRequest) -> list[tuple[str, str]]:
+        """The headers to send; the caller's override the defaults."""
+        own = {"accept": "*/*", "accept-encoding": "gzip, deflate", "user-agent": self._user_agent}
+        if request.body is not None:
+            own |= {"content-type": "application/json", "content-length": str(len(request.body))}
+        own |= {name.lower(): value for name, value in request.headers.items()}
+        return [("host", request.url.place), *own.items()]
 
     async def _open_network(self) -> HttpNetwork:
         async with self._opening:
@@ -197,15 +208,6 @@ def follow_redirect(request: OutgoingRequest, status: int, location: str) -> Out
             "write that address into the tool if it is meant"
         )
     return replace(request, url=url, headers={})
-
-
-def _wire_headers(request: OutgoingRequest) -> list[tuple[str, str]]:
-    """The headers to send; the caller's override the defaults."""
-    own = {"accept": "*/*", "accept-encoding": "gzip, deflate", "user-agent": "toolstead"}
-    if request.body is not None:
-        own |= {"content-type": "application/json", "content-length": str(len(request.body))}
-    own |= {name.lower(): value for name, value in request.headers.items()}
-    return [("host", request.url.place), *own.items()]
 
 
 def _check_encoding(response: httpx2.Response, url: Url) -> None:

@@ -79,7 +79,28 @@ def test_settings_servers_plugins_agents_and_programs_are_shown() -> None:
         "MCP server c: neither a command nor an address",
     ]
     assert read(".toolstead/plugins/p.py", "a\nb\n") == ["Python that would run inside Toolstead: 2 lines"]
-    assert read(".claude/agents/a.md", "a") == ["an agent's instructions: 1 line"]
+    assert read(".claude/agents/a.md", "a") == ["no agent that can be read: nothing of it is loaded"]
+    agent = "---\nname: a\ntools: Bash, git-status\nmax_turns: 9\n---\nDo\nit.\n"
+    assert read(".claude/agents/a.md", agent) == [
+        "agent a, with instructions of 2 lines",
+        "may use these tools of Claude Code itself: Bash",
+        'tools: ["Bash","git-status"]',
+        "max_turns: 9",
+    ]
+    custom = "{name: t, prompt: 'Ask {{x}}', parameters: {x: {type: string}}, tools: [git-*]}"
+    more = "limits: {max_depth: 0}\ngates: [{command: make test}]"
+    agent = f"---\nname: a\nmodel: sonnet\ntools: [{custom}]\n{more}\n---\n"
+    assert read(".toolstead/agents/a.md", agent) == [
+        "agent a, with instructions of 0 lines",
+        "model: sonnet",
+        'gates: [{"command":"make test"}]',
+        'limits: {"max_depth":0}',
+        "tool t: asks an agent",
+        "prompt: Ask {{x}}",
+        "takes: x",
+        'tools: ["git-*"]',
+    ]
+    assert read(".toolstead/agents/a.md", "---\nnmae: a\n---\n")[-1].startswith("error: line 2: `nmae` is no key")
     assert read(".toolstead/bin/p", b"\0ELF") == ["4 bytes"]
     assert read(".toolstead/bin/p", b"\xff") == ["1 bytes"]
     lines = list(what_would_run(of({"x": b""}, ".toolstead/link", programs=("x",))))
