@@ -6,6 +6,8 @@ The same input gives the same text, so that the prompt caches of model APIs stay
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from operator import itemgetter
 
 from toolstead.types.agent import Agent, PromptTool
 
@@ -13,6 +15,9 @@ MOST_BYTES = 6_000
 """Of the whole section, about 2,000 tokens: it is sent with every request."""
 LONGEST_LINE = 400
 """Bytes of one description."""
+
+_Described = tuple[str, str]
+"""A name and its description."""
 
 
 def describe_helpers(agents: Sequence[Agent], tools: Sequence[PromptTool]) -> str:
@@ -22,16 +27,26 @@ def describe_helpers(agents: Sequence[Agent], tools: Sequence[PromptTool]) -> st
         agents: The agents that this one may delegate to.
         tools: Its own tools that are offered to it.
     """
+    if not agents and not tools:
+        return ""
+    return _write_section(
+        tuple([(agent.name, agent.description) for agent in agents]),
+        tuple([(tool.name, tool.description) for tool in tools]),
+    )
+
+
+@lru_cache(maxsize=64)  # every turn of an agent asks for the same text
+def _write_section(agents: Sequence[_Described], tools: Sequence[_Described]) -> str:
     parts: list[str] = []
     room = MOST_BYTES
     for title, lines in (
         (
             "## Agents you can delegate to\nGive work to the one that fits best, with all it needs to know.",
-            [_describe(agent.name, agent.description) for agent in sorted(agents, key=lambda one: one.name)],
+            [_describe(*agent) for agent in sorted(agents, key=itemgetter(0))],
         ),
         (
             "## Tools that are agents of your own\nEach call starts an agent that knows only what you pass to it.",
-            [_describe(tool.name, tool.description) for tool in sorted(tools, key=lambda one: one.name)],
+            [_describe(*tool) for tool in sorted(tools, key=itemgetter(0))],
         ),
     ):
         section = _fit_lines(title, lines, room)
