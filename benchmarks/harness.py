@@ -111,11 +111,12 @@ class Goal:
         against: `floor`: ours is at most `limit` times the floor. `peer`: the best peer that validates takes at least
             `limit` times ours. `rivals`: the best of the peers named takes at least `limit` times ours. `size`: the
             largest size takes at most `limit` times the smallest, of ours. `each`: at most `limit` bytes for each.
+            `budget`: ours takes at most `limit` seconds.
         rivals: The names of those peers.
         by: Which of both times is compared with theirs.
     """
 
-    against: Literal["floor", "peer", "rivals", "size", "each"]
+    against: Literal["floor", "peer", "rivals", "size", "each", "budget"]
     limit: float
     rivals: tuple[str, ...] = ()
     by: Clock = "cpu"

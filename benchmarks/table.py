@@ -151,7 +151,7 @@ def _verdict(outcome: Outcome, ours: Entry, goal: Goal) -> str:
             return f"goal ≤{goal.limit:g}× the floor: the floor was not measured"
         ratio = median(ours.ratios(floor))
         return f"goal ≤{goal.limit:g}× the floor: {'met' if ratio <= goal.limit else 'behind'}, {_short(ratio)}×"
-    if goal.against in ("size", "each"):
+    if goal.against in ("size", "each", "budget"):
         return _own_verdict(ours, goal)
     if goal.against == "rivals":
         return _rivals_verdict(outcome, ours, goal)
@@ -193,6 +193,10 @@ def _own_verdict(ours: Entry, goal: Goal) -> str:
         each = ours.each()
         wanted = f"goal ≤{goal.limit / 1000:g} kB each"
         told = None if each is None else (each <= goal.limit, f"{each / 1000:,.0f} kB")
+    elif goal.against == "budget":
+        seconds = ours.seconds(goal.by)
+        wanted = f"goal ≤{_time(goal.limit)}"
+        told = (seconds <= goal.limit, f"{_time(seconds)}, {_short(seconds / goal.limit)}× the budget")
     else:
         growth, sizes = ours.growth(), list(ours.sizes())
         wanted = f"goal ≤{goal.limit:g}× at {sizes[-1]} of what it is at {sizes[0]}" if sizes else "goal: no growth"

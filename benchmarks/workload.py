@@ -164,6 +164,12 @@ class Stopwatch:
         self.wall = time.perf_counter() - self._began[1]
 
 
+def middle(watches: list[Stopwatch], of: int = 1) -> dict[str, float]:
+    """The medians of several times, of one operation where each of them saw so many."""
+    half = len(watches) // 2
+    return {clock: sorted(getattr(watch, clock) for watch in watches)[half] / of for clock in ("cpu", "wall")}
+
+
 async def time_calls(batch: Callable[[int], Awaitable[None]], seconds: float) -> None:
     """Run batches of calls for about so long, after warming up, and report the time of one call.
 

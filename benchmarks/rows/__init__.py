@@ -6,6 +6,7 @@ import shutil
 
 from benchmarks.harness import Bench, Race
 from benchmarks.rows import (
+    agent_files,
     agents,
     conversations,
     http,
@@ -36,5 +37,6 @@ def races(bench: Bench) -> list[Race]:
         conversations.race(bench),
         plugins.race(bench),
         *agents.races(bench),
+        *agent_files.races(bench),
         *runtime_start.races(bench),
     ]

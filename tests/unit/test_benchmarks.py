@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks import processes, workload
+from benchmarks import agent_files, agent_work, processes, workload
 from benchmarks.contestants import with_plugin
-from benchmarks.harness import Bench, Contestant, Entry, Goal, Outcome, Role, Row, Sample, Scale
+from benchmarks.harness import Bench, Contestant, Entry, Goal, Outcome, Race, Role, Row, Sample, Scale, run_race
+from benchmarks.rows.agent_files import SharedProcess
 from benchmarks.table import render
-from toolstead import Toolstead
+from toolstead import Toolstead, tool
+from toolstead.testing import memory_stead
 
 
 def entry(name: str, role: Role, *samples: Sample) -> Entry:
@@ -38,6 +40,39 @@ def test_a_goal_just_missed_is_told() -> None:
     ours, peer = entry("ours", "ours", Sample(cpu=1, wall=1)), entry("peer", "peer", Sample(cpu=2.9, wall=9))
     assert "behind, 2.90× in CPU time against peer" in told(row, ours, peer)
     assert "goal ≥3× under peer: not measured" in told(row, ours)
+
+
+def test_a_budget_is_held_against_the_time_of_the_first_of_ours() -> None:
+    row = Row(key="k", title="a row", goals=(Goal(against="budget", limit=0.005),))
+    first, second = entry("first", "ours", Sample(cpu=0.001, wall=1)), entry("second", "ours", Sample(cpu=1, wall=1))
+    assert "goal ≤5.00 ms: met, 1.00 ms, 0.20× the budget" in told(row, first, second)
+    assert "goal ≤5.00 ms: behind, 1.00 s, 200× the budget" in told(row, second, first)
+
+
+def test_one_process_measures_the_contestants_of_a_round_that_share_it() -> None:
+    runs: list[int] = []
+
+    def run() -> dict[str, dict[str, Sample]]:
+        runs.append(len(runs))
+        return {who: {"k": Sample(cpu=len(runs), wall=1)} for who in ("one", "other")}
+
+    shared = SharedProcess(run)
+    contestants = tuple(shared.contestant(who, who, "") for who in ("one", "other"))
+    (outcome,) = run_race(Race(rows=(Row(key="k", title="a row"),), contestants=contestants, rounds=3))
+    assert len(runs) == 3
+    for one in outcome.entries:
+        assert [one.samples[number].cpu for number in range(3)] == [1, 2, 3], one.contestant.name
+
+
+async def test_the_agents_file_of_the_rows_is_valid_and_shows_what_they_expect() -> None:
+    tools = [tool(agent_work.add), *(tool(function) for function in workload.many(20))]
+    async with memory_stead(*tools) as stead:
+        agent_files.write_file(stead._parts.places.user / "agents")
+        agents = await stead.agents()
+        assert agents.find_findings() == []
+        offered = {one.name for one in agents.explain_tools(agents.read_agent(agent_files.NAME)) if one.is_offered}
+    assert {*agent_files.OWN, agent_work.ADD, workload.READ} <= offered
+    assert sum(name.startswith("tool_") for name in offered) == agent_files.count_numbered(20) == 15
 
 
 def test_ratios_are_of_the_clock_that_the_row_names() -> None:

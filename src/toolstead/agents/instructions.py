@@ -6,6 +6,8 @@ The same input gives the same text, so that the prompt caches of model APIs stay
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from operator import itemgetter
 
 from toolstead.types.agent import Agent, PromptTool
 
@@ -16,6 +18,9 @@ LONGEST_LINE = 400
 _BETWEEN = "\n\n"
 _LONGEST_NUMBER = 10
 
+_Described = tuple[str, str]
+"""A name and its description."""
+
 
 def describe_helpers(agents: Sequence[Agent], tools: Sequence[PromptTool]) -> str:
     """The section; empty when there is nothing to describe.
@@ -24,19 +29,26 @@ def describe_helpers(agents: Sequence[Agent], tools: Sequence[PromptTool]) -> st
         agents: The agents that this one may delegate to.
         tools: Its own tools that are offered to it.
     """
+    if not agents and not tools:
+        return ""
+    return _write_sections(
+        tuple([(agent.name, agent.description) for agent in agents]),
+        tuple([(tool.name, tool.description) for tool in tools]),
+    )
+
+
+@lru_cache(maxsize=64)  # every turn of an agent asks for the same text
+def _write_sections(agents: Sequence[_Described], tools: Sequence[_Described]) -> str:
     sections = [
-        (title, lines)
-        for title, lines in (
-            (
-                "## Agents you can delegate to\nGive work to the one that fits best, with all it needs to know.",
-                [_describe(agent.name, agent.description) for agent in sorted(agents, key=lambda one: one.name)],
-            ),
+        (title, [_describe(*one) for one in sorted(described, key=itemgetter(0))])
+        for title, described in (
+            ("## Agents you can delegate to\nGive work to the one that fits best, with all it needs to know.", agents),
             (
                 "## Tools that are agents of your own\nEach call starts an agent that knows only what you pass to it.",
-                [_describe(tool.name, tool.description) for tool in sorted(tools, key=lambda one: one.name)],
+                tools,
             ),
         )
-        if lines
+        if described
     ]
     parts: dict[str, str] = {}
     room = MOST_BYTES

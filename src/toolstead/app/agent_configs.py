@@ -63,18 +63,18 @@ class StoredAgentConfigs:
             chosen = self.choose_runtime("", found.model)
         else:
             chosen = self.runtimes(runtime or found.runtime, wanted)
-        limits = merge_limits(found.limits, settings)
+        limits = merge_limits(found.limits, settings.limits)
         return RunConfig(
             agent=found.name,
             runtime=chosen,
             model=chosen.resolve_model(wanted),
-            timeout=limits["run_timeout"],
+            timeout=limits.run_timeout,
             tree=TreeLimits(
-                max_depth=limits["max_depth"],
-                max_fanout=limits["max_fanout"],
-                max_descendants=limits["max_descendants"],
+                max_depth=limits.max_depth,
+                max_fanout=limits.max_fanout,
+                max_descendants=limits.max_descendants,
             ),
-            turn=TurnLimits(tokens=limits["token_budget"], cost=limits["cost_budget"]),
+            turn=TurnLimits(tokens=limits.token_budget, cost=limits.cost_budget),
         )
 
     def choose_runtime(self, preferred: str, model: str) -> Runtime:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -38,7 +39,7 @@ from toolstead.types.tool import Provenance
 
 if TYPE_CHECKING:
     from toolstead.app.places import Places
-    from toolstead.app.settings import Settings
+    from toolstead.app.settings import LimitSettings, Settings
     from toolstead.app.trust.approved import ProjectTrust
     from toolstead.tools.registry import Registry
 
@@ -160,7 +161,7 @@ class SteadAgents:
 
     def explain_tools(self, agent: Agent) -> list[ToolReason]:
         """Why the agent is offered each tool when it is the root of a tree, or is not."""
-        depth = merge_limits(agent.limits, self._settings())["max_depth"]
+        depth = merge_limits(agent.limits, self._settings().limits).max_depth
         return self._registry.find_rule(agent.name).explain_tools(self._registry.current, may_spawn=depth > 0)
 
     def list_helpers(self, agent: Agent) -> list[Agent]:
@@ -250,9 +251,12 @@ class AgentWatcher(PollingWatcher):
             await self._agents.reload()
 
 
-def merge_limits(own: AgentLimits, settings: Settings) -> dict[str, Any]:
-    """The limits of an agent by name: its own, else those of the settings."""
-    return {name: getattr(settings.limits, name) if (value := getattr(own, name)) is None else value for name in LIMITS}
+@lru_cache(maxsize=256)  # asked twice for every run
+def merge_limits(own: AgentLimits, settings: LimitSettings) -> LimitSettings:
+    """The limits of an agent: its own, else those of the settings."""
+    return msgspec.structs.replace(
+        settings, **{name: value for name in LIMITS if (value := getattr(own, name)) is not None}
+    )
 
 
 def _visibility_of(agent: Agent) -> tuple[Visibility, ...]:

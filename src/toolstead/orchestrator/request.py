@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from toolstead.invoker.runtime import Runtime, SessionSpec, TurnLimits
 from toolstead.types.call import Caller
 from toolstead.types.run import TreeLimits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunConfig:
+class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How an agent runs: what the call says, else its file, else the settings.
 
     Attributes:

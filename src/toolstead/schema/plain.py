@@ -30,6 +30,8 @@ _ANYTHING: dict[str, Any] = {}
 _COUNT = {"type": "integer", "minimum": 0, "maximum": 2**31}
 _TYPE = {"enum": list(TYPES)}
 
+_encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
 
 def plain_grammar(place: str = "#") -> dict[str, Any]:
     """The grammar as a JSON Schema, which refers to itself by the place where it will stand."""
@@ -59,7 +61,7 @@ def is_obviously_plain(schema: Any) -> bool:
     The schema is JSON and not deep: it was copied.
     """
     try:
-        json.dumps(schema, ensure_ascii=False, allow_nan=False).encode()
+        _encode_json(schema).encode()
     except (ValueError, TypeError, RecursionError):
         return False
     return _is_obvious(schema)

@@ -129,9 +129,10 @@ class Dispatcher:
             UnknownToolError: No such tool, or it is blocked, or the calling agent may not see it.
             asyncio.CancelledError: The caller was cancelled; so was the handler.
         """
-        registry = self._registry
-        is_plain = caller.agent_id is None and caller.may_spawn
-        view = registry.current if is_plain else registry.find_view(caller.agent_id, may_spawn=caller.may_spawn)
+        registry, agent = self._registry, caller.agent_id
+        view = registry.current if agent is None else registry.find_view(agent)
+        if not caller.may_spawn:
+            view = view.without_spawning
         registered = view.tools.get(name)
         if registered is None:
             raise self._unknown_tool(view, name, caller)

@@ -11,6 +11,9 @@ from toolstead.types.result import ToolResult
 
 _LONGEST_NOTE = 160
 
+# Kept, because `json.dumps` makes an encoder for each value, and that costs more than a small value.
+_encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
 
 class BadResultError(Exception):
     """The handler returned an invalid result; never leaves the dispatcher."""
@@ -63,7 +66,7 @@ def _of_json(value: Any) -> ToolResult:
 
 def _json_text(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return _encode_json(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadResultError(f"{type(value).__name__} that is no JSON ({str(error)[:120]})") from None
 
