@@ -165,7 +165,7 @@ def test_the_command_installs_beside_this_toolstead_and_not_where_another_pip_wo
     def todo() -> str:
         return examine_setup(RuntimeSettings(), Keys({})).runtimes[0].todo[0]
 
-    claude = f'"{required_by("claude")[0]}"'
+    claude = " ".join(f'"{one}"' for one in required_by("claude"))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "my venv" / "python"))
     assert todo() == f"'{tmp_path}/my venv/python' -m pip install {claude}"
     monkeypatch.setattr(installing, "which", lambda _name: str(tmp_path / "my venv" / "pip"))

@@ -20,8 +20,10 @@ def test_the_same_agents_and_tools_give_the_same_text_in_any_order() -> None:
     agents, tools = [helper(f"a{n}") for n in range(30)], [own_tool(f"t{n}") for n in range(30)]
     text = describe_helpers(agents, tools)
     lines = [line for line in text.splitlines() if line.startswith("- ")]
-    assert lines == [*(f"- {a.name}: Helps." for a in sorted(agents, key=lambda a: a.name)),
-                     *(f"- {t.name}: Thinks." for t in sorted(tools, key=lambda t: t.name))]  # fmt: skip
+    assert lines == [
+        *(f"- {a.name}: Helps." for a in sorted(agents, key=lambda a: a.name)),
+        *(f"- {t.name}: Thinks." for t in sorted(tools, key=lambda t: t.name)),
+    ]
     for seed in range(5):
         random.Random(seed).shuffle(agents)
         random.Random(seed).shuffle(tools)

@@ -47,7 +47,7 @@ FOUND = {
     "prose around": ('The result {as asked} is {"a": {"b": []}}. [Done]', {"a": {"b": []}}),
     "a fence that is not closed": (f'{FENCE}json\n{{"a": 1}}\n', {"a": 1}),
     "a fence in one line": (f'{FENCE}{{"a": 1}}{FENCE}', {"a": 1}),
-}  # fmt: skip
+}
 
 
 def test_json_is_found_in_the_whole_answer_in_a_fence_and_between_sentences() -> None:
