@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolstead.tools import generation
 from toolstead.tools.generation import Visibility
 
 NAMES = ("git-status", "git-diff", "file-reader", "shouty__shout", "Git-Status")
@@ -78,3 +79,12 @@ def test_patterns_mean_what_they_mean_in_a_shell(name: str, patterns: list[str])
     fits = any(fnmatchcase(name, pattern) for pattern in patterns)
     assert (Visibility(allowed=patterns).reason_hidden(name) is None) is fits
     assert (Visibility(blocked=patterns).reason_hidden(name) is not None) is fits
+
+
+def test_a_memory_of_names_is_bounded_and_says_the_same_after_it_forgot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generation, "MOST_REMEMBERED", 3)
+    rule = Visibility(allowed=["a*"], blocked=["ab*"])
+    memory = generation.NameMemory(rule)
+    for name in ["a", "ab", "b", "abc", "ac", "a", "b", "x", "ab"] * 3:
+        assert memory[name] == rule.reason_hidden(name)
+        assert len(memory) <= 3
