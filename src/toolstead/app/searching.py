@@ -60,8 +60,9 @@ class WebSearch:
 
     def choose_provider(self) -> SearchChoice | str:
         """The provider to use now, or why there is none."""
+        table = self._table()
         try:
-            self._settings = msgspec.convert(dict(self._table()), WebSettings)
+            self._settings = msgspec.convert(dict(table), WebSettings) if table else WebSettings()
         except msgspec.ValidationError:  # the plugin says so, and keeps the settings it had
             logger.debug("[plugins.web] has bad values; the search provider stays as it was")
         return choose_search(self._settings.search, self._settings.searxng_url, self._keys)

@@ -7,7 +7,6 @@ system's timer needs no help of the interpreter, which a parser in C does not le
 from __future__ import annotations
 
 import os
-import resource
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -28,5 +27,7 @@ def limit_time(seconds: float) -> None:
 
 def limit_memory(size: int) -> None:
     """Refuse this process more than so many bytes of memory."""
+    import resource  # not at every start
+
     with suppress(ValueError, OSError):  # a system that has no such limit, or a lower one
         resource.setrlimit(resource.RLIMIT_AS, (size, size))

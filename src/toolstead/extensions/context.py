@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext
 
@@ -45,8 +46,7 @@ _LEAST_HALF = 20
 """Bytes: shorter beginnings and ends of a cut message are useless."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextSettings:
+class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The table `[plugins.context]`.
 
     Attributes:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
+
+import msgspec
 
 from toolstead.errors import ToolError, find_nearest
 from toolstead.plugins.contract import Plugin, PluginContext, Tool
@@ -26,8 +27,7 @@ LONGEST_NAME = 64
 MOST_NEAREST = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeSettings:
+class TimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The table `[plugins.time]`.
 
     Attributes:

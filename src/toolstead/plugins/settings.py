@@ -118,7 +118,7 @@ def _check_hints(plugin: Plugin, fields: Mapping[str, _SettingsField]) -> None:
 
 def _read_by_msgspec(kind: type, table: Mapping[str, Any], faults: list[str]) -> Any:
     """Convert field by field, so that all faults are reported at once, then construct the class from them."""
-    fields = _fields_of(kind)
+    fields = _fields_of(kind) if table else {}  # annotations cost, and most plugins are not configured
     values: dict[str, Any] = {}
     for key in filter(fields.__contains__, table):
         try:
@@ -176,7 +176,7 @@ def _unknown_keys(hint: Any, value: Any, prefix: str) -> Iterator[str]:
         for position, item in enumerate(cast("list[Any]", value)):
             yield from _unknown_keys(arguments[0], item, f"{prefix}[{position}]")
         return
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or not value:
         return
     table = cast("Mapping[Any, Any]", value)
     records = [part for part in union_members(hint) if isinstance(part, type) and _is_record(part)]

@@ -17,9 +17,11 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from toolstead.errors import ToolError
 from toolstead.tools.confinement import open_inside
@@ -37,8 +39,7 @@ _MOST_READ = 4_096
 _MOST_ORIGINS = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stamp:
+class _Stamp(msgspec.Struct, frozen=True, kw_only=True):
     """What the system tells of everything git looks at; None for what is not there.
 
     Attributes:
@@ -74,8 +75,7 @@ class _Stamp:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Memory:
+class _Memory(msgspec.Struct, frozen=True, kw_only=True):
     program: str
     repository: Repository | None
     stamp: _Stamp
