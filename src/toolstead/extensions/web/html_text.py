@@ -1,15 +1,15 @@
 """HTML as Markdown. html-to-markdown writes it; here is which part of a page is shown, and how its links look.
 
-The main part of a page is what it marks as such, where that holds most of its text; else the whole body without menus
-and footers. Nothing is guessed beyond that: a text that is lost costs a reader more than a menu that stays. docs/web.md
-has the comparison with the known extractors. It runs in a process of its own (`reading`), which bounds its time and
-memory.
+The main part of a page is what it marks as such, where that holds most of its text; else the whole body without menus,
+footers and boxes of links. Nothing is guessed beyond that: a text that is lost costs a reader more than a menu that
+stays. docs/web.md has the comparison with the known extractors. It runs in a process of its own (`reading`), which
+bounds its time and memory.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from html_to_markdown import ConversionOptions, PreprocessingOptions, WarningKind, convert
@@ -24,8 +24,10 @@ _LEAST_TEXT = 500
 """A page with fewer characters outside of links is one of links: they are what it has to say."""
 _LONGEST_HEAD = 200_000
 """Characters in which a title and a base address are looked for."""
+_LEAST_LINKS, _MOST_LINKED = 4, 0.7
+"""A box with so many links, which are more than this of its text, is left out where no main part is marked."""
 _MOST_NESTED = 4
-"""Tables in one another that can be the layout of a page."""
+"""Tables or boxes in one another that are looked at."""
 _SCHEMES = frozenset({"http", "https", "mailto"})
 
 _UNSEEN = (
@@ -38,10 +40,17 @@ _AROUND = (
     *("[role=banner]", "[role=menu]", "[role=menubar]"),
 )
 _MAIN = tuple(
-    (re.compile(rf"<{tag}[\s>]", re.IGNORECASE), re.compile(rf"</{tag}[\s>]", re.IGNORECASE))
-    for tag in ("main", "article")
+    (re.compile(start, re.IGNORECASE), re.compile(end, re.IGNORECASE))
+    for start, end in (
+        (r"<main[\s>]", r"</main[\s>]"),
+        (r"<\w+\s[^<>]*\brole=[\"']?main\b", r"\Z"),  # which of the end tags is its own, only a parser knows
+        (r"<article[\s>]", r"</article[\s>]"),
+    )
 )
-_INNERMOST_TABLE = re.compile(r"<table\b[^<]*+(?:<(?!/?table\b)[^<]*+)*+</table", re.IGNORECASE)
+_INNERMOST_TABLE, _INNERMOST_BOX, _LINK = (
+    re.compile(rf"<{tag}\b[^<]*+(?:<(?!/?{tag}\b)[^<]*+)*+</{tag}\s*+>", re.IGNORECASE) for tag in ("table", "div", "a")
+)
+_TAG = re.compile(r"<[^<>]*+>")
 _TABLE_TAG = re.compile(r"(</?)(?:table|thead|tbody|tfoot|tr|td|th)\b", re.IGNORECASE)
 _STRUCTURE = re.compile(r"<(?:pre|h[1-6])\b", re.IGNORECASE)
 _UNCLOSED = "</script></style>"
@@ -54,11 +63,13 @@ class PageText(NamedTuple):
     Attributes:
         title: Its title; empty when it has none.
         text: Its main part.
+        left_out: How many links were left out, with menus and the like.
         is_deep: Whether it has elements in more than `DEEPEST` others, which are not read.
     """
 
     title: str
     text: str
+    left_out: int
     is_deep: bool
 
 
@@ -68,11 +79,13 @@ class _WrittenPart(NamedTuple):
     Attributes:
         text: The text.
         own: Characters of it that are no links.
+        links: Links in it that lead elsewhere.
         is_deep: As in `PageText`.
     """
 
     text: str
     own: int
+    links: int
     is_deep: bool
 
 
@@ -83,19 +96,30 @@ def read_html(html: str, url: str) -> PageText:
         html: The page, however broken.
         url: Where it was found.
     """
-    html = _unwrap_layout(html.replace("\0", "")) + _UNCLOSED
+    html = _replace_innermost(_INNERMOST_TABLE, _unwrap_layout, html.replace("\0", "")) + _UNCLOSED
     head = convert(html[:_LONGEST_HEAD], ConversionOptions(base_url=url)).metadata.document
-    shown = whole = _write_text(html, url, _UNSEEN)
-    if whole.own >= _LEAST_TEXT:
-        marked = (_write_text(part, head.base_href or url, (*_UNSEEN, *_AROUND)) for part in _find_main(html))
-        believed = (part for part in marked if part.own >= _LEAST_SHARE * whole.own)
-        shown = next(believed, None) or _write_text(html, url, (*_UNSEEN, *_AROUND))
-        if shown.own < _LEAST_SHARE * whole.own:
-            shown = whole
-    return PageText(title=" ".join((head.title or "").split()), text=shown.text, is_deep=whole.is_deep)
+    whole = _write_text(html, url, _UNSEEN)
+    shown = _write_main(html, url, head.base_href or url, whole) if whole.own >= _LEAST_TEXT else whole
+    return PageText(
+        title=" ".join((head.title or "").split()),
+        text=shown.text,
+        left_out=whole.links - shown.links,
+        is_deep=whole.is_deep,
+    )
 
 
-def _find_main(html: str) -> Iterator[str]:
+def _write_main(html: str, url: str, base: str, whole: _WrittenPart) -> _WrittenPart:
+    """The first of the parts that may be the main one, from narrow to wide, that holds most of the page's text."""
+    left_out, least = (*_UNSEEN, *_AROUND), _LEAST_SHARE * whole.own
+    for marked in _find_marked(html):
+        part = _write_text(marked, base, left_out)
+        if part.own >= least:
+            return part
+    part = _write_text(_replace_innermost(_INNERMOST_BOX, _drop_listing, html), url, left_out)
+    return part if part.own >= least else whole
+
+
+def _find_marked(html: str) -> Iterator[str]:
     """What a page marks as its main part, from the first such mark to the last one."""
     for start, end in _MAIN:
         first, last = start.search(html), 0
@@ -105,17 +129,29 @@ def _find_main(html: str) -> Iterator[str]:
             yield html[first.start() : last]
 
 
-def _unwrap_layout(html: str) -> str:
-    """Make blocks of the tables with code or headings in them: a cell of a Markdown table has but one line."""
+def _replace_innermost(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], html: str) -> str:
+    """Replace elements from the inside out."""
     for _ in range(_MOST_NESTED):
-        html, before = _INNERMOST_TABLE.sub(_unwrap_table, html), html
+        html, before = pattern.sub(replace, html), html
         if html == before:
             break
     return html
 
 
-def _unwrap_table(table: re.Match[str]) -> str:
+def _unwrap_layout(table: re.Match[str]) -> str:
+    """Make blocks of a table with code or headings in it: a cell of a Markdown table is one line."""
     return _TABLE_TAG.sub(r"\1div", table[0]) if _STRUCTURE.search(table[0]) is not None else table[0]
+
+
+def _drop_listing(box: re.Match[str]) -> str:
+    """Leave out a box that is little more than links."""
+    links = _LINK.findall(box[0])
+    is_listing = len(links) >= _LEAST_LINKS and _count_text("".join(links)) > _MOST_LINKED * _count_text(box[0])
+    return "" if is_listing else box[0]
+
+
+def _count_text(html: str) -> int:
+    return len("".join(_TAG.sub("", html).split()))
 
 
 def _write_text(html: str, base: str, left_out: Sequence[str]) -> _WrittenPart:
@@ -135,14 +171,15 @@ def _write_text(html: str, base: str, left_out: Sequence[str]) -> _WrittenPart:
     result = convert(html, options, visitor)
     text = (result.content or "").strip("\n")
     is_deep = any(one.kind == WarningKind.DEPTH_LIMIT_EXCEEDED for one in result.warnings)
-    return _WrittenPart(text=text, own=len(text) - writer.linked, is_deep=is_deep)
+    return _WrittenPart(text=text, own=len(text) - writer.linked, links=writer.links, is_deep=is_deep)
 
 
 class _LinkWriter:
-    """Writes links and images for html-to-markdown, and counts the characters of links."""
+    """Writes links and images for html-to-markdown, and counts links and their characters."""
 
     def __init__(self, base: str) -> None:
         self._here = f"{base}#"
+        self.links = 0
         self.linked = 0
 
     def visit_link(self, _ctx: object, href: str, text: str, _title: str | None) -> dict[str, str]:
@@ -151,6 +188,7 @@ class _LinkWriter:
         if shown and _is_shown(href) and not href.startswith(self._here):
             address = href.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
             shown = f"[{shown}]({address})"
+            self.links += 1
             self.linked += len(shown)
         return {"type": "custom", "output": shown}
 
