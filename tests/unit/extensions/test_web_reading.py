@@ -82,8 +82,10 @@ def test_the_main_part_is_shown_where_it_holds_the_text_and_all_of_it_elsewhere(
         assert (shown.text, shown.left_out) == (f"{PROSE}[x](https://example.org/x)", 12), mark
     weak = read_html(f"{menu}{nav}<main>Little</main><p>{PROSE}</p><div>{menu}</div>", URL)
     assert (weak.text, weak.left_out) == (f"Little\n\n{PROSE.strip()}", 18)
-    links = read_html(f"<h1>Index</h1>{menu}{nav}", URL)
+    links = read_html(f"<h1>Index</h1>{PROSE[:200]}{menu}{nav}", URL)
     assert (links.text.count("](https://example.org/"), links.left_out) == (12, 0)
+    named = read_html(f"<p>{PROSE}</p><div class='menu sidebar banner'>Soup and bread</div>", URL)
+    assert "Soup and bread" in named.text
     lost = read_html(f"<body role=navigation><p>{PROSE}</p></body>", URL)
     assert lost.text == PROSE.strip()
     within = read_html(f"<p>{PROSE}</p><ul>{''.join(f'<li><a href=/{one}>{one}</a>' for one in 'abcdef')}</ul>", URL)

@@ -159,7 +159,7 @@ def _write_text(html: str, base: str, left_out: Sequence[str]) -> _WrittenPart:
         base_url=base,
         extract_metadata=False,  # it would stand at the beginning of the text
         exclude_selectors=list(left_out),
-        preprocessing=PreprocessingOptions(enabled=False),  # it leaves out whole pages by the names of their classes
+        preprocessing=PreprocessingOptions(enabled=False),  # it goes by names of classes, and loses pages
         autolinks=False,
         bullets="-",
         compact_tables=True,
