@@ -39,17 +39,15 @@ _AROUND = (
     *("nav", "aside", "footer", "[role=navigation]", "[role=contentinfo]", "[role=complementary]", "[role=search]"),
     *("[role=banner]", "[role=menu]", "[role=menubar]"),
 )
-_MAIN = tuple(
-    (re.compile(start, re.IGNORECASE), re.compile(end, re.IGNORECASE))
-    for start, end in (
-        (r"<main[\s>]", r"</main[\s>]"),
-        (r"<\w+\s[^<>]*\brole=[\"']?main\b", r"\Z"),  # which of the end tags is its own, only a parser knows
-        (r"<article[\s>]", r"</article[\s>]"),
-    )
+_MAIN = (
+    (re.compile(r"<main[\s>]", re.IGNORECASE), re.compile(r"</main[\s>]", re.IGNORECASE)),
+    # Which of the end tags is its own, only a parser knows; footers are left out anyway.
+    (re.compile(r"<\w{1,40}\s[^<>]{0,1000}\brole=[\"']?main\b", re.IGNORECASE), re.compile(r"\Z")),
+    (re.compile(r"<article[\s>]", re.IGNORECASE), re.compile(r"</article[\s>]", re.IGNORECASE)),
 )
-_INNERMOST_TABLE, _INNERMOST_BOX, _LINK = (
-    re.compile(rf"<{tag}\b[^<]*+(?:<(?!/?{tag}\b)[^<]*+)*+</{tag}\s*+>", re.IGNORECASE) for tag in ("table", "div", "a")
-)
+_INNERMOST_TABLE = re.compile(r"<table\b[^<]*+(?:<(?!/?table\b)[^<]*+)*+</table\s*+>", re.IGNORECASE)
+_INNERMOST_BOX = re.compile(r"<div\b[^<]*+(?:<(?!/?div\b)[^<]*+)*+</div\s*+>", re.IGNORECASE)
+_LINK = re.compile(r"<a\b[^<]*+(?:<(?!/?a\b)[^<]*+)*+</a\s*+>", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*+>")
 _TABLE_TAG = re.compile(r"(</?)(?:table|thead|tbody|tfoot|tr|td|th)\b", re.IGNORECASE)
 _STRUCTURE = re.compile(r"<(?:pre|h[1-6])\b", re.IGNORECASE)
