@@ -3,7 +3,8 @@
 The pages: 22 articles with the text that its tests expect, from the sdist of newspaper4k; five pages from that of
 html-text; eight of npm's documentation, from the Node wheel. For the latter two the expected text is that of the
 element that holds the content. Both texts are compared as sets of twelve consecutive letters, without spaces,
-punctuation and addresses, so that the form in which a contestant writes does not matter:
+punctuation, addresses and the names of languages at code, so that the form in which a contestant writes does not
+matter:
 
     complete  the share of the expected text that the contestant has
     pure      the share of its text that is expected
@@ -173,7 +174,8 @@ def _expected(page: dict[str, str], data: bytes) -> tuple[str, set[str]]:
 
 
 def _grams(text: str) -> set[str]:
-    text = re.sub(r"<?https?://\S+", "", re.sub(r"\]\([^)\s]*\)", "]", text))
+    text = re.sub(r"\]\([^)\s]*(?: \"[^\"\n]*\")?\)|^ *```\w+$", "]", text, flags=re.MULTILINE)
+    text = re.sub(r"<?https?://\S+", "", text)
     letters = re.sub(r"[\W_]+", "", text).lower()
     return {letters[at : at + GRAM] for at in range(max(1, len(letters) - GRAM + 1))}
 
@@ -233,7 +235,7 @@ def _html_to_markdown() -> Extract:
 
 
 CONTESTANTS: dict[str, Callable[[], Extract]] = {
-    "toolstead (selectolax)": _toolstead,
+    "toolstead (html-to-markdown)": _toolstead,
     "trafilatura": _trafilatura,
     "readability-lxml, markdownify": _readability,
     "html2text": _html2text,

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from tests.flows.http_internet import reply, serving
-from toolstead.extensions.web import WebSettings
+from toolstead.extensions.web.settings import WebSettings
 from toolstead.testing import memory_stead
 
 PAGE = (Path(__file__).parents[2] / "docs" / "web.md").read_text("utf-8")

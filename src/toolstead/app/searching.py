@@ -14,7 +14,7 @@ import msgspec
 
 from toolstead.adapters.search.choice import SearchChoice, choose_search, key_names
 from toolstead.errors import RuntimeFailureError, ToolError, UnavailableError
-from toolstead.extensions.web import WebSettings
+from toolstead.extensions.web.settings import WebSettings
 
 if TYPE_CHECKING:
     from toolstead.adapters.search.searcher import Searcher

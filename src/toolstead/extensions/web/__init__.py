@@ -1,17 +1,16 @@
 """The `web` plugin: `web_fetch` reads a page of the web as text, `web_search` finds pages.
 
-Here is what every stead loads: the settings and what a model reads. What fetches and reads is imported by the first
-call. Searching is a power of the stead (`ctx.search`); without a provider the tool is hidden.
+Here and in `settings` is what every stead loads: the settings and what a model reads. What fetches and reads is
+imported by the first call. Searching is a power of the stead (`ctx.search`); without a provider the tool is hidden.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from toolstead.extensions.web.settings import WebSettings
 from toolstead.plugins.contract import Plugin, PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.types.result import ToolResult
@@ -24,30 +23,6 @@ LONGEST_PART = 200_000
 LONGEST_QUERY = 1_000
 MOST_RESULTS = 20
 _MOST_OUTPUT = LONGEST_PART * 4 + 100_000
-
-
-class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The table `[plugins.web]`.
-
-    Attributes:
-        search: Who searches: `auto` takes the first that can be used, of `gemini`, `brave`, `tavily` and `searxng`.
-        searxng_url: The address of a SearXNG server whose JSON format is on.
-        gemini_model: The model that searches with Gemini; empty is the usual one.
-        timeout: Seconds that a server may take to answer, and a search provider too.
-        max_bytes: Bytes that are read of a page, after they were inflated.
-        cache_bytes: Bytes of pages that are kept; 0 keeps none.
-        cache_seconds: How long a page is used without asking its server, unless that says less.
-    """
-
-    search: Literal["auto", "gemini", "brave", "tavily", "searxng", "none"] = "auto"
-    searxng_url: str = ""
-    gemini_model: str = ""
-    timeout: Annotated[float, msgspec.Meta(gt=0, le=300)] = 20.0
-    max_bytes: Annotated[int, msgspec.Meta(ge=1_024, le=52_428_800)] = 10_000_000
-    cache_bytes: Annotated[int, msgspec.Meta(ge=0)] = 20_000_000
-    cache_seconds: Annotated[float, msgspec.Meta(ge=0)] = 300.0
-
-
 _FETCH_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {

@@ -25,7 +25,7 @@ from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
 
 if TYPE_CHECKING:
-    from toolstead.extensions.web import WebSettings
+    from toolstead.extensions.web.settings import WebSettings
     from toolstead.plugins.contract import PluginContext
     from toolstead.plugins.ports import HttpAnswer
 

@@ -1,7 +1,7 @@
-"""HTML as readable text: headings, paragraphs, lists, tables, code and links, as markdown-like text.
+"""HTML as Markdown. html-to-markdown writes it; here is which part of a page is shown, and how its links look.
 
 The main part of a page is what it marks as such, where that holds most of its text; else the whole body without menus,
-footers and lists of links. Nothing is guessed beyond that: a text that is lost costs a reader more than a menu that
+footers and boxes of links. Nothing is guessed beyond that: a text that is lost costs a reader more than a menu that
 stays. docs/web.md has the comparison with the known extractors. It runs in a process of its own (`reading`), which
 bounds its time and memory.
 """
@@ -9,44 +9,50 @@ bounds its time and memory.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
-from urllib.parse import urljoin
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from selectolax.lexbor import LexborHTMLParser
-
-from toolstead.extensions.web.html_tree import HEADINGS, TEXT, FlatTree, MainPart, flatten_page
+from html_to_markdown import ConversionOptions, PreprocessingOptions, WarningKind, convert
 
 LONGEST_URL = 2_000
 """Characters of an address that is shown; a longer one is mostly data."""
-DEEPEST = 8
-"""Levels of lists and quotations that are shown as such."""
-_LISTS = frozenset({"ul", "ol", "menu", "dir"})
-_BLOCKS = frozenset(
-    {
-        *("address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "div", "dl", "dt"),
-        *(
-            "fieldset",
-            "figcaption",
-            "figure",
-            "footer",
-            "form",
-            "header",
-            "hgroup",
-            "hr",
-            "legend",
-            "li",
-            "main",
-            "nav",
-        ),
-        *("option", "p", "pre", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr"),
-        *_LISTS,
-        *HEADINGS,
-    }
+DEEPEST = 1_024
+"""Levels of elements that html-to-markdown reads."""
+_LEAST_SHARE = 0.5
+"""A part that has less of the page's text than this is not believed to be the main one."""
+_LEAST_TEXT = 500
+"""A page with fewer characters outside of links is one of links: they are what it has to say."""
+_LONGEST_HEAD = 200_000
+"""Characters in which a title and a base address are looked for."""
+_LEAST_LINKS, _MOST_LINKED = 4, 0.7
+"""A box with so many links, which are more than this of its text, is left out where no main part is marked."""
+_MOST_NESTED = 4
+"""Tables or boxes in one another that are looked at."""
+_SCHEMES = frozenset({"http", "https", "mailto"})
+
+_UNSEEN = (
+    *("svg", "iframe", "object", "embed", "canvas", "audio", "video", "select", "button", "input", "textarea"),
+    *("dialog", "[aria-hidden=true]", ".headerlink", ".sr-only", ".visually-hidden"),
 )
-_SPACED = frozenset({"article", "blockquote", "dl", "figure", "p", "pre", "section", "table", *HEADINGS})
-"""Blocks with an empty line around them."""
-_SPACE = re.compile(r"\s+")
-_BLANK_LINES = re.compile(r"\n{3,}")
+"""What is no text; scripts, styles and elements that are hidden, html-to-markdown leaves out by itself."""
+_AROUND = (
+    *("nav", "aside", "footer", "[role=navigation]", "[role=contentinfo]", "[role=complementary]", "[role=search]"),
+    *("[role=banner]", "[role=menu]", "[role=menubar]"),
+)
+_MAIN = (
+    (re.compile(r"<main[\s>]", re.IGNORECASE), re.compile(r"</main[\s>]", re.IGNORECASE)),
+    # Which of the end tags is its own, only a parser knows; footers are left out anyway.
+    (re.compile(r"<\w{1,40}\s[^<>]{0,1000}\brole=[\"']?main\b", re.IGNORECASE), re.compile(r"\Z")),
+    (re.compile(r"<article[\s>]", re.IGNORECASE), re.compile(r"</article[\s>]", re.IGNORECASE)),
+)
+_INNERMOST_TABLE = re.compile(r"<table\b[^<]*+(?:<(?!/?table\b)[^<]*+)*+</table\s*+>", re.IGNORECASE)
+_INNERMOST_BOX = re.compile(r"<div\b[^<]*+(?:<(?!/?div\b)[^<]*+)*+</div\s*+>", re.IGNORECASE)
+_LINK = re.compile(r"<a\b[^<]*+(?:<(?!/?a\b)[^<]*+)*+</a\s*+>", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]*+>")
+_TABLE_TAG = re.compile(r"(</?)(?:table|thead|tbody|tfoot|tr|td|th)\b", re.IGNORECASE)
+_STRUCTURE = re.compile(r"<(?:pre|h[1-6])\b", re.IGNORECASE)
+_UNCLOSED = "</script></style>"
+"""At the end of a page that was cut within a script or a style, which would otherwise be read as text."""
 
 
 class PageText(NamedTuple):
@@ -55,14 +61,30 @@ class PageText(NamedTuple):
     Attributes:
         title: Its title; empty when it has none.
         text: Its main part.
-        left_out: How many links were left out with menus and the like.
-        is_cut: Whether it has more elements than are read.
+        left_out: How many links were left out, with menus and the like.
+        is_deep: Whether it has elements in more than `DEEPEST` others, which are not read.
     """
 
     title: str
     text: str
     left_out: int
-    is_cut: bool
+    is_deep: bool
+
+
+class _WrittenPart(NamedTuple):
+    """A part of a page as text.
+
+    Attributes:
+        text: The text.
+        own: Characters of it that are no links.
+        links: Links in it that lead elsewhere.
+        is_deep: As in `PageText`.
+    """
+
+    text: str
+    own: int
+    links: int
+    is_deep: bool
 
 
 def read_html(html: str, url: str) -> PageText:
@@ -72,178 +94,107 @@ def read_html(html: str, url: str) -> PageText:
         html: The page, however broken.
         url: Where it was found.
     """
-    parser = LexborHTMLParser(html)
-    title = parser.css_first("title")
-    base = parser.css_first("base[href]")
-    tree, main = flatten_page(parser)
-    address = _join_url(url, base.attributes.get("href") or "") if base is not None else url
-    text = _TextWriter(tree, address or url).write_text(main)
-    end = tree.ends[main.start] if tree.tags else 0
+    html = _replace_innermost(_INNERMOST_TABLE, _unwrap_layout, html.replace("\0", "")) + _UNCLOSED
+    head = convert(html[:_LONGEST_HEAD], ConversionOptions(base_url=url)).metadata.document
+    whole = _write_text(html, url, _UNSEEN)
+    shown = _write_main(html, url, head.base_href or url, whole) if whole.own >= _LEAST_TEXT else whole
     return PageText(
-        title=_collapse_space(title.text() if title is not None else "").strip(),
-        text=text,
-        left_out=sum(tree.count_in(tree.links, at) for at in _skipped(tree, main, end)),
-        is_cut=tree.is_cut,
+        title=" ".join((head.title or "").split()),
+        text=shown.text,
+        left_out=whole.links - shown.links,
+        is_deep=whole.is_deep,
     )
 
 
-def _skipped(tree: FlatTree, main: MainPart, end: int) -> list[int]:
-    """What is left out of the main part, without what is inside of that."""
-    found, after = list[int](), main.start
-    for at in sorted(main.left_out):
-        if after <= at < end:
-            found.append(at)
-            after = tree.ends[at]
-    return found
+def _write_main(html: str, url: str, base: str, whole: _WrittenPart) -> _WrittenPart:
+    """The first of the parts that may be the main one, from narrow to wide, that holds most of the page's text."""
+    left_out, least = (*_UNSEEN, *_AROUND), _LEAST_SHARE * whole.own
+    for marked in _find_marked(html):
+        part = _write_text(marked, base, left_out)
+        if part.own >= least:
+            return part
+    part = _write_text(_replace_innermost(_INNERMOST_BOX, _drop_listing, html), url, left_out)
+    return part if part.own >= least else whole
 
 
-class _TextWriter:
-    """Writes elements as lines."""
-
-    def __init__(self, tree: FlatTree, base: str) -> None:
-        self._tree = tree
-        self._base = base
-        self._lines: list[str] = []
-        self._inline: list[str] = []
-        self._link, self._link_at = "", 0
-        self._numbers: list[int] = []  # of the next item of each open list; 0 in one without numbers
-        self._marker = ""
-        self._quotes = 0
-        self._pre = 0
-        self._row_end = 0
-
-    def write_text(self, main: MainPart) -> str:
-        """The text of a page's main part."""
-        tree, at, open_elements = self._tree, main.start, list[int]()
-        end = tree.ends[at] if tree.tags else 0
-        while at < end:
-            while open_elements and at >= tree.ends[open_elements[-1]]:
-                self._end_element(open_elements.pop())
-            if at in main.left_out and at != main.start:
-                at = tree.ends[at]
-                continue
-            if tree.tags[at] == TEXT:
-                self._inline.append(tree.texts[at] if self._pre else _collapse_space(tree.texts[at]))
-            else:
-                self._begin_element(at)
-                open_elements.append(at)
-            at += 1
-        while open_elements:
-            self._end_element(open_elements.pop())
-        self._end_block()
-        return _BLANK_LINES.sub("\n\n", "\n".join(self._lines)).strip("\n")
-
-    def _begin_element(self, at: int) -> None:
-        tag, node = self._tree.tags[at], self._tree.nodes[at]
-        if tag == "br":
-            self._inline.append(" " if self._row_end else "\n")
-        elif tag == "img":
-            alt = _collapse_space(node.attributes.get("alt") or "").strip()
-            self._inline.append(f"[image: {alt}]" if alt else "")
-        elif tag == "a":
-            self._end_link()  # a broken page may have one inside another
-            self._link, self._link_at = _join_url(self._base, node.attributes.get("href") or ""), len(self._inline)
-        elif tag in _BLOCKS and self._row_end:
-            self._inline.append(" | " if tag in {"td", "th"} and "".join(self._inline).strip() else " ")
-        elif tag in _BLOCKS:
-            self._end_block()
-            self._begin_block(at, tag)
-
-    def _begin_block(self, at: int, tag: str) -> None:
-        if tag in _SPACED:
-            self._add_space()
-        if tag in HEADINGS:
-            self._inline.append(f"{'#' * HEADINGS[tag]} ")
-        elif tag in _LISTS:
-            self._numbers.append(1 if tag == "ol" else 0)
-        elif tag == "li":
-            self._marker = self._next_marker()
-        elif tag == "blockquote":
-            self._quotes += 1
-        elif tag == "pre":
-            self._pre += 1
-            self._lines.append("```")
-        elif tag == "hr":
-            self._lines.append("---")
-        elif tag == "tr" and not self._tree.count_in(self._tree.structures, at):
-            self._row_end = self._tree.ends[at]  # cells with tables or headings in them are a page's layout
-
-    def _end_element(self, at: int) -> None:
-        tag = self._tree.tags[at]
-        if tag == "a":
-            self._end_link()
-            return
-        if tag == "tr" and self._row_end == self._tree.ends[at]:
-            self._row_end = 0
-        if tag not in _BLOCKS or self._row_end:
-            return
-        self._end_block()
-        if tag in _LISTS and self._numbers:
-            self._numbers.pop()
-            if not self._numbers:
-                self._add_space()
-        elif tag == "blockquote":
-            self._quotes -= 1
-        elif tag == "pre":
-            self._pre -= 1
-            self._lines.append("```")
-        if tag in _SPACED:
-            self._add_space()
-
-    def _next_marker(self) -> str:
-        if not self._numbers or not self._numbers[-1]:
-            return "- "
-        self._numbers[-1] += 1
-        return f"{self._numbers[-1] - 1}. "
-
-    def _add_space(self) -> None:
-        if not self._pre and not self._numbers and self._lines and self._lines[-1]:
-            self._lines.append("")
-
-    def _end_link(self) -> None:
-        self._close_link()
-        self._link = ""
-
-    def _close_link(self) -> None:
-        """Put the text of the open link in brackets, with its address behind it."""
-        inner = "".join(self._inline[self._link_at :])
-        text = inner.strip()
-        if self._link and text:
-            before, after = inner[: inner.index(text[0])], " " if inner[-1].isspace() else ""
-            self._inline[self._link_at :] = [f"{before}[{text}]({self._link}){after}"]
-        self._link_at = len(self._inline)
-
-    def _end_block(self) -> None:
-        """Write the open paragraph; an open link goes on in the next one."""
-        self._close_link()
-        text = "".join(self._inline)
-        self._inline, self._link_at = [], 0
-        if self._pre:
-            self._lines += text.strip("\n").split("\n") if text.strip() else []
-            return
-        lines = [line for part in text.split("\n") if (line := _collapse_space(part).strip()).strip("#")]
-        depth = min(len(self._numbers), DEEPEST)
-        quote, indent = "> " * min(self._quotes, DEEPEST), "  " * max(depth - 1, 0)
-        later = indent + ("  " if depth else "")
-        for line in lines:
-            self._lines.append(f"{quote}{indent + self._marker if self._marker else later}{line}")
-            self._marker = ""
+def _find_marked(html: str) -> Iterator[str]:
+    """What a page marks as its main part, from the first such mark to the last one."""
+    for start, end in _MAIN:
+        first, last = start.search(html), 0
+        for found in end.finditer(html):
+            last = found.start()
+        if first is not None and first.start() < last:
+            yield html[first.start() : last]
 
 
-def _collapse_space(text: str) -> str:
-    return _SPACE.sub(" ", text)
+def _replace_innermost(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], html: str) -> str:
+    """Replace elements from the inside out."""
+    for _ in range(_MOST_NESTED):
+        html, before = pattern.sub(replace, html), html
+        if html == before:
+            break
+    return html
 
 
-def _join_url(base: str, href: str) -> str:
-    """The absolute address of a link; empty for one that leads nowhere else, or that only a browser could follow."""
-    href = href.strip()
-    if not href or href.startswith("#"):
-        return ""
-    try:
-        url = urljoin(base, href)
-    except ValueError:  # such as an IPv6 address with half its brackets
-        return ""
-    scheme = url.partition(":")[0].lower()
-    if scheme not in {"http", "https", "mailto"} or len(url) > LONGEST_URL:
-        return ""
-    return url.replace(" ", "%20").replace(")", "%29").replace("(", "%28")
+def _unwrap_layout(table: re.Match[str]) -> str:
+    """Make blocks of a table with code or headings in it: a cell of a Markdown table is one line."""
+    return _TABLE_TAG.sub(r"\1div", table[0]) if _STRUCTURE.search(table[0]) is not None else table[0]
+
+
+def _drop_listing(box: re.Match[str]) -> str:
+    """Leave out a box that is little more than links."""
+    links = _LINK.findall(box[0])
+    is_listing = len(links) >= _LEAST_LINKS and _count_text("".join(links)) > _MOST_LINKED * _count_text(box[0])
+    return "" if is_listing else box[0]
+
+
+def _count_text(html: str) -> int:
+    return len("".join(_TAG.sub("", html).split()))
+
+
+def _write_text(html: str, base: str, left_out: Sequence[str]) -> _WrittenPart:
+    options = ConversionOptions(
+        base_url=base,
+        extract_metadata=False,  # it would stand at the beginning of the text
+        exclude_selectors=list(left_out),
+        preprocessing=PreprocessingOptions(enabled=False),  # it goes by names of classes, and loses pages
+        autolinks=False,
+        bullets="-",
+        compact_tables=True,
+        expand_abbreviations=False,
+        include_blockquote_citations=False,
+    )
+    writer = _LinkWriter(base)
+    visitor: Any = writer  # its protocol names 40 methods, and the library calls those that there are
+    result = convert(html, options, visitor)
+    text = (result.content or "").strip("\n")
+    is_deep = any(one.kind == WarningKind.DEPTH_LIMIT_EXCEEDED for one in result.warnings)
+    return _WrittenPart(text=text, own=len(text) - writer.linked, links=writer.links, is_deep=is_deep)
+
+
+class _LinkWriter:
+    """Writes links and images for html-to-markdown, and counts links and their characters."""
+
+    def __init__(self, base: str) -> None:
+        self._here = f"{base}#"
+        self.links = 0
+        self.linked = 0
+
+    def visit_link(self, _ctx: object, href: str, text: str, _title: str | None) -> dict[str, str]:
+        """A link that leads elsewhere, with its address; of any other its text."""
+        shown = text.strip()
+        if shown and _is_shown(href) and not href.startswith(self._here):
+            address = href.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
+            shown = f"[{shown}]({address})"
+            self.links += 1
+            self.linked += len(shown)
+        return {"type": "custom", "output": shown}
+
+    def visit_image(self, _ctx: object, _src: str, alt: str | None, _title: str | None) -> dict[str, str]:
+        """What stands in the place of an image."""
+        alt = " ".join((alt or "").split())
+        return {"type": "custom", "output": f"[image: {alt}]" if alt else ""}
+
+
+def _is_shown(href: str) -> bool:
+    return len(href) <= LONGEST_URL and href.partition(":")[0].lower() in _SCHEMES

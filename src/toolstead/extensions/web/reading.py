@@ -96,14 +96,13 @@ def _answer_call(content: bytes) -> bytes:
 
 
 def _read_html(page: FetchedPage, notes: list[str]) -> tuple[str, str]:
-    from toolstead.extensions.web.html_text import read_html
-    from toolstead.extensions.web.html_tree import MOST_NODES
+    from toolstead.extensions.web.html_text import DEEPEST, read_html
 
     found = read_html(decode_text(page.content, page.charset, is_cut=page.is_cut), page.url)
     if found.left_out:
         notes.append(f"{found.left_out:,} links in menus, footers and lists of links are left out")
-    if found.is_cut:
-        notes.append(f"the page has more than {MOST_NODES:,} elements; the rest is left out")
+    if found.is_deep:
+        notes.append(f"what stands in more than {DEEPEST:,} elements at once is left out")
     return found.title, found.text
 
 
