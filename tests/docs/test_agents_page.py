@@ -12,7 +12,7 @@ from toolstead.agents import agent_builder, custom_tool
 from toolstead.agents.agent_file import AgentReader
 from toolstead.agents.agent_folder import LARGEST_FILE, MOST_FILES
 from toolstead.agents.yaml_nodes import DEEPEST, LARGEST, MOST_NODES
-from toolstead.app.agents import find_model_problem
+from toolstead.app.agent_reading import find_model_problem
 from toolstead.app.runtimes import NAMES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text("utf-8")
