@@ -63,13 +63,17 @@ def test_the_tables_have_every_key_and_the_page_every_bound() -> None:
 
 
 def test_the_commands_print_what_the_page_shows(tmp_path: Path) -> None:
-    first, second = CONSOLE
+    first, explained, second = CONSOLE
     description = "Reviews a change before it is merged."
     arguments = ["agents", "new", "code-reviewer", "--description", description, "--tools", "git-*,file-reader"]
     assert f'$ toolstead {" ".join(arguments[:4])} "{description}" --tools "git-*,file-reader"' in first
     made = toolstead(tmp_path, *arguments).splitlines()[0]
     assert first.splitlines()[1].endswith(made.removeprefix(str(tmp_path / "home")))
     assert toolstead(tmp_path, "agents", "check") == first.splitlines()[3] + "\n"
+
+    for line in explained.splitlines():
+        shown = toolstead(tmp_path, *line.removeprefix("$ toolstead ").split())
+        assert description in shown.replace("\n", " ")
 
     (tmp_path / "draft.md").write_text(DRAFT, encoding="utf-8")
     shown = "".join(f"{line}\n" for line in second.splitlines()[1:])
