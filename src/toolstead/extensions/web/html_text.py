@@ -45,10 +45,11 @@ _MAIN = (
     (re.compile(r"<\w{1,40}\s[^<>]{0,1000}\brole=[\"']?main\b", re.IGNORECASE), re.compile(r"\Z")),
     (re.compile(r"<article[\s>]", re.IGNORECASE), re.compile(r"</article[\s>]", re.IGNORECASE)),
 )
-_INNERMOST_TABLE = re.compile(r"<table\b[^<]*+(?:<(?!/?table\b)[^<]*+)*+</table\s*+>", re.IGNORECASE)
-_INNERMOST_BOX = re.compile(r"<div\b[^<]*+(?:<(?!/?div\b)[^<]*+)*+</div\s*+>", re.IGNORECASE)
-_LINK = re.compile(r"<a\b[^<]*+(?:<(?!/?a\b)[^<]*+)*+</a\s*+>", re.IGNORECASE)
-_TAG = re.compile(r"<[^<>]*+>")
+# The tags of one kind. An expression for whole elements would need possessive groups, which early 3.11 gets wrong.
+_TABLE = re.compile(r"<(/?)table\b[^<>]*>", re.IGNORECASE)
+_BOX = re.compile(r"<(/?)div\b[^<>]*>", re.IGNORECASE)
+_LINK = re.compile(r"<(/?)a\b[^<>]*>", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]*>")
 _TABLE_TAG = re.compile(r"(</?)(?:table|thead|tbody|tfoot|tr|td|th)\b", re.IGNORECASE)
 _STRUCTURE = re.compile(r"<(?:pre|h[1-6])\b", re.IGNORECASE)
 _UNCLOSED = "</script></style>"
@@ -94,7 +95,7 @@ def read_html(html: str, url: str) -> PageText:
         html: The page, however broken.
         url: Where it was found.
     """
-    html = _replace_innermost(_INNERMOST_TABLE, _unwrap_layout, html.replace("\0", "")) + _UNCLOSED
+    html = _replace_innermost(_TABLE, _unwrap_layout, html.replace("\0", "")) + _UNCLOSED
     head = convert(html[:_LONGEST_HEAD], ConversionOptions(base_url=url)).metadata.document
     whole = _write_text(html, url, _UNSEEN)
     shown = _write_main(html, url, head.base_href or url, whole) if whole.own >= _LEAST_TEXT else whole
@@ -113,7 +114,7 @@ def _write_main(html: str, url: str, base: str, whole: _WrittenPart) -> _Written
         part = _write_text(marked, base, left_out)
         if part.own >= least:
             return part
-    part = _write_text(_replace_innermost(_INNERMOST_BOX, _drop_listing, html), url, left_out)
+    part = _write_text(_replace_innermost(_BOX, _drop_listing, html), url, left_out)
     return part if part.own >= least else whole
 
 
@@ -127,25 +128,41 @@ def _find_marked(html: str) -> Iterator[str]:
             yield html[first.start() : last]
 
 
-def _replace_innermost(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], html: str) -> str:
+def _replace_innermost(tag: re.Pattern[str], replace: Callable[[str], str], html: str) -> str:
     """Replace elements from the inside out."""
     for _ in range(_MOST_NESTED):
-        html, before = pattern.sub(replace, html), html
+        pieces: list[str] = []
+        done = 0
+        for start, end in _find_innermost(tag, html):
+            pieces += (html[done:start], replace(html[start:end]))
+            done = end
+        html, before = "".join((*pieces, html[done:])), html
         if html == before:
             break
     return html
 
 
-def _unwrap_layout(table: re.Match[str]) -> str:
+def _find_innermost(tag: re.Pattern[str], html: str) -> Iterator[tuple[int, int]]:
+    """The places of elements that hold no other of their kind: a start tag whose next tag is an end tag."""
+    start: int | None = None
+    for found in tag.finditer(html):
+        if not found[1]:
+            start = found.start()
+        elif start is not None:
+            yield start, found.end()
+            start = None
+
+
+def _unwrap_layout(table: str) -> str:
     """Make blocks of a table with code or headings in it: a cell of a Markdown table is one line."""
-    return _TABLE_TAG.sub(r"\1div", table[0]) if _STRUCTURE.search(table[0]) is not None else table[0]
+    return _TABLE_TAG.sub(r"\1div", table) if _STRUCTURE.search(table) is not None else table
 
 
-def _drop_listing(box: re.Match[str]) -> str:
+def _drop_listing(box: str) -> str:
     """Leave out a box that is little more than links."""
-    links = _LINK.findall(box[0])
-    is_listing = len(links) >= _LEAST_LINKS and _count_text("".join(links)) > _MOST_LINKED * _count_text(box[0])
-    return "" if is_listing else box[0]
+    links = [box[start:end] for start, end in _find_innermost(_LINK, box)]
+    is_listing = len(links) >= _LEAST_LINKS and _count_text("".join(links)) > _MOST_LINKED * _count_text(box)
+    return "" if is_listing else box
 
 
 def _count_text(html: str) -> int:
