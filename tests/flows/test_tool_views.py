@@ -14,6 +14,7 @@ from tests.agent_folder import write_agent
 from tests.unit.kernel.scripted_model import ScriptedModel, calls, says, use
 from toolstead import Toolstead, UnknownToolError
 from toolstead.adapters.mcp.in_process import in_process_client
+from toolstead.errors import ToolsteadError, UnknownAgentError
 from toolstead.invoker.kernel_runtime import KernelRuntime
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.decorator import tool
@@ -103,6 +104,18 @@ async def test_every_way_to_list_the_tools_shows_an_agent_its_view() -> None:
         assert names(reader.to_tool_definitions("anthropic")) == ["note-read", "summarize"]
         assert writer.get_allowed_tool_names() == ["mcp__toolstead__note-write"]
         assert {"note-read", "note-write", "git-status"} <= set(names(stead.registry.list_tools()))
+
+
+async def test_the_view_of_an_agent_is_refused_before_its_file_is_read_and_when_there_is_none(tmp_path: Path) -> None:
+    write_agent("careful", "tools: [git-status]", home=tmp_path / "home")
+    async with Toolstead(tmp_path, environ={"TOOLSTEAD_HOME": str(tmp_path / "home")}, watch=False) as stead:
+        with pytest.raises(ToolsteadError, match=r"await stead.agents\(\)"):
+            stead.registry.for_agent("careful")
+        await stead.agents()
+        assert names(stead.registry.for_agent("careful").list_tools()) == ["git-status"]
+        assert "file-reader" in names(stead.registry.for_agent("main").list_tools())
+        with pytest.raises(UnknownAgentError, match="did you mean 'careful'"):
+            stead.registry.for_agent("carefull")
 
 
 async def test_the_mcp_server_of_an_agent_lists_and_calls_its_view_alone() -> None:

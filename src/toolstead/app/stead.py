@@ -273,7 +273,13 @@ class RegistryView:
         self._agent = agent
 
     def for_agent(self, name: str) -> RegistryView:
-        """The view of one agent: only what it may see and call."""
+        """The view of one agent: only what it may see and call. `await stead.agents()` reads the files before.
+
+        Raises:
+            ToolsteadError: The agents' files were not read yet: without them the view would be that of everybody.
+            UnknownAgentError: There is no such agent.
+        """
+        self._parts.check_agent(name)
         return RegistryView(self._parts, name)
 
     @property

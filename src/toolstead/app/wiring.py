@@ -41,7 +41,7 @@ from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.hook_runner import HookRunner
 from toolstead.tools.builtin import builtin_offers
 from toolstead.tools.dispatch import Dispatcher
-from toolstead.tools.generation import Visibility
+from toolstead.tools.generation import EVERYTHING, Visibility
 from toolstead.tools.registry import Registry, Swap
 from toolstead.tools.sources import FixedSource
 from toolstead.tools.validation import IDLE, BoundedValidator, fill_defaults
@@ -244,6 +244,19 @@ class Wiring:
                     await self._opened.enter_async_context(watcher)
                 self._agents = agents
             return self._agents
+
+    def check_agent(self, name: str) -> None:
+        """Refuse an agent whose view is not known: one that is not there, or whose file was not read yet.
+
+        Raises:
+            ToolsteadError: The files were not read yet.
+            UnknownAgentError: There is no such agent.
+        """
+        if self.registry.find_rule(name) is not EVERYTHING:
+            return
+        if self._agents is None:
+            raise ToolsteadError("the agents' files were not read yet; `await stead.agents()` reads them")
+        self._agents.read_agent(name)
 
     async def list_agents(self) -> tuple[list[Agent], list[Finding]]:
         """The agents by name, and what the checks found in their files."""
