@@ -13,14 +13,18 @@ ToolsteadError
 ├── TrustError             what a project brings cannot be read, approved or kept
 │   └── UnreadableTrustError it cannot be read at the moment; what was read before still counts
 ├── StorageError           the database cannot be opened, read or written
-├── NotFoundError          no such thread, run, result, approval or shared file
+│   └── RowRefusedError    it works, and does not take what was to be written: trying again changes nothing
+├── NotFoundError          no such thread, run, task, result, approval or shared file
+├── StaleClaimError        a write to a task by a process that does not hold it any more
 ├── ApprovalDecidedError   a decision that comes too late: there is one already
 ├── InvalidApprovalError   a decision that cannot be taken: what is wrong with it
 ├── UnknownToolError       no such tool here, or it is blocked
 ├── ToolError              foreseen: the text goes to the model
 │   ├── RefusedError       the request is not allowed (a path, a gate's denial)
+│   │   ├── BusyConversationError  a task works in this conversation already
 │   │   ├── InvalidFileError  a shared file that cannot be written or read so: its path, its text, a limit
-│   │   └── FileConflictError a write to a shared file that would lose a newer version
+│   │   ├── FileConflictError a write to a shared file that would lose a newer version
+│   │   └── InvalidAgentError an agent given as markdown in a call that is none, or would have too much power
 │   └── NoClientError      the caller cannot be asked, logged to or shown progress
 ├── InvocationError        an agent could not be invoked
 │   ├── SessionLostError   the runtime does not have the conversation any more
@@ -162,11 +166,15 @@ class StorageError(ToolsteadError):
     """The database cannot be opened, read or written; nothing that was acknowledged is lost."""
 
 
+class RowRefusedError(StorageError):
+    """The database does not take what was to be written; trying again changes nothing."""
+
+
 class NotFoundError(ToolsteadError):
-    """No such thread, run, result, approval or shared file.
+    """No such thread, run, task, result, approval or shared file.
 
     Attributes:
-        kind: What was looked for: `thread`, `run`, `result`, `approval`, `file`.
+        kind: What was looked for: `thread`, `run`, `task`, `result`, `approval`, `file`.
         id: Its id.
     """
 
@@ -174,6 +182,18 @@ class NotFoundError(ToolsteadError):
         self.kind = kind
         self.id = id
         super().__init__(f"no {kind} {id!r}")
+
+
+class StaleClaimError(ToolsteadError):
+    """A write to a task by a process that does not hold it any more, or that comes after the task's end.
+
+    Attributes:
+        task_id: The task.
+    """
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        super().__init__(f"task {task_id!r} has ended, or another process works on it now")
 
 
 class ApprovalDecidedError(ToolsteadError):
@@ -325,6 +345,22 @@ class RefusedError(ToolError):
     """The request is not allowed: a path outside the project, a gate's denial."""
 
 
+class BusyConversationError(RefusedError):
+    """A conversation in which a task works already.
+
+    Attributes:
+        task_id: The task.
+        deadline: When it ends at the latest, in seconds since 1970.
+    """
+
+    def __init__(self, task_id: str, deadline: float | None) -> None:
+        self.task_id, self.deadline = task_id, deadline
+        super().__init__(
+            f"DelegateInProgress: task {task_id} works in this conversation; wait until it has ended, or begin "
+            "another one without `conversation_id`"
+        )
+
+
 class InvalidFileError(RefusedError):
     """A shared file that cannot be written or read so.
 
@@ -374,6 +410,19 @@ class FileConflictError(RefusedError):
         found = newest if version else "there never was such a file; expectedVersion 0 creates it"
         knew = f"version {expected} was expected" if expected else "it was expected not to exist"
         super().__init__(f"{path!r} was not written: {knew}, but {found}")
+
+
+class InvalidAgentError(RefusedError):
+    """An agent that a call gives as markdown, and that cannot be started.
+
+    Attributes:
+        problems: Each as `line 3, column 1: what is wrong, and what would be right`.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        listed = "\n".join(self.problems)
+        super().__init__(f"the agent was not started; correct its markdown and call again:\n{listed}")
 
 
 class NoClientError(ToolError):

@@ -43,10 +43,8 @@ def running_server() -> Generator[Path]:
             check=True,
         )
         (data / "pg_hba.conf").write_text(ACCESS, encoding="utf-8")
-        settings = ["listen_addresses=", "fsync=off", "shared_buffers=16MB", "max_connections=100"]
-        options = [part for setting in settings for part in ("-c", setting)]
         server = subprocess.Popen(
-            [programs / "postgres", "-D", data, "-k", folder, *options],
+            [programs / "postgres", "-D", data, *_list_options(folder)],
             user=user,
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -56,6 +54,8 @@ def running_server() -> Generator[Path]:
         _await_readiness(programs, folder, server)
         yield folder
     finally:
+        if server is not None and server.poll() is not None and (folder / "data" / "postmaster.pid").exists():
+            _control(folder, "stop", "-m", "immediate")  # the one that was started after an interruption
         if server is not None:
             server.send_signal(signal.SIGQUIT)  # at once: what it has is deleted anyway
             try:
@@ -65,6 +65,34 @@ def running_server() -> Generator[Path]:
                 server.wait()
         log.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def interrupted_server(folder: Path) -> Generator[None]:
+    """A running one is away meanwhile: stopped as a power cut would, and started again."""
+    _control(folder, "stop", "-m", "immediate")
+    try:
+        yield
+    finally:
+        _control(folder, "start", "-w", "-l", folder / "second-log", "-o", " ".join(_list_options(folder)))
+
+
+def _control(folder: Path, *words: str | Path) -> None:
+    command = [machine.postgres() / "pg_ctl", *words, "-s", "-D", folder / "data"]
+    subprocess.run(
+        command,
+        user=machine.postgres_user(),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        timeout=WAIT_SECONDS,
+        check=True,
+    )
+
+
+def _list_options(folder: Path) -> list[str]:
+    settings = ("listen_addresses=", "fsync=off", "shared_buffers=16MB", "max_connections=100")
+    return ["-k", str(folder), *(part for setting in settings for part in ("-c", setting))]
 
 
 def _await_readiness(programs: Path, folder: Path, server: subprocess.Popen[bytes]) -> None:

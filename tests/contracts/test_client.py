@@ -18,7 +18,16 @@ from toolstead.app.server_file import ServerAddress, ServerFile
 from toolstead.errors import ServeError
 from toolstead.types.thread import Message, Thread
 
-SCRIPT = "- when: hang\n  say: I begin\n  hang: 60\n- say: Hello {{prompt}}\n"
+SCRIPT = """
+- when: ^hand on
+  call: [{tool: delegation__delegate, input: {prompt: "hang there"}}]
+  say: Handed on
+- when: ^hang
+  say: I begin
+  hang: 60
+- say: Hello {{prompt}}
+"""
+TASK_EVENTS = ("task.created", "task.failed")
 
 
 def no_token() -> str:
@@ -68,6 +77,13 @@ async def test_a_run_is_asked_for_told_as_it_comes_and_given_at_its_end(client: 
     assert (run["status"], run["result"], run["threadId"]) == ("completed", "Hello you", "t1")
     assert told[-1] == "completed"
     assert {"run.started", "message.delta"} <= set(told)
+
+
+async def test_a_text_with_unusual_line_separators_arrives_whole(client: SteadClient) -> None:
+    texts: list[str] = []
+    odd = "a\u2028b\x85c\x0bd\r\ne"
+    await client.run_agent(odd, lambda kind, data: texts.append(data["text"]) if kind == "message.delta" else None)
+    assert "".join(texts) == f"Hello {odd}"
 
 
 async def test_conversations_are_listed_read_renamed_and_deleted(client: SteadClient) -> None:
@@ -132,6 +148,39 @@ async def test_shared_files_are_written_listed_read_and_their_history_told(clien
         (client.files.write_file("t1", "../b", "y"), "a part `..`"),
     ):
         with pytest.raises(ToolsteadError, match=re.compile(message)):
+            await work
+
+
+async def test_tasks_are_followed_listed_read_cancelled_and_started_again(client: SteadClient) -> None:
+    async with client.tasks.follow_events(TASK_EVENTS) as events, asyncio.timeout(PATIENCE):
+        await client.run_agent("hand on", nothing, thread_id="t1")
+        created = await anext(events)
+        assert (created["type"], created["threadId"]) == ("task.created", "t1")
+        (task,) = await client.tasks.list_tasks(thread="t1")
+        assert (task["id"], task["prompt"], task["outcome"]) == (created["taskId"], "hang there", None)
+        for wanted in ({"root": task["rootRunId"]}, {"is_open": True}, {"limit": 1}):
+            assert await client.tasks.list_tasks(**wanted) == [task]
+        for unwanted in ({"root": "nope"}, {"is_open": False}, {"thread": "t2"}):
+            assert await client.tasks.list_tasks(**unwanted) == []
+        with pytest.raises(ToolsteadError, match=re.compile("has not ended yet", re.IGNORECASE)):
+            await client.tasks.retry_task(task["id"])
+        cancelled = await client.tasks.cancel_task(task["id"])
+        assert (cancelled["id"], cancelled["outcome"]) == (task["id"], "cancelled")
+        assert (await anext(events))["data"]["outcome"] == "cancelled"
+        again = await client.tasks.retry_task(task["id"])
+        assert (again["retryOf"], (await anext(events))["taskId"]) == (task["id"], again["id"])
+        assert (await client.tasks.cancel_task(again["id"]))["outcome"] == "cancelled"
+    read = await client.tasks.read_task(task["id"])
+    assert (read["error"]["message"], read["tree"], read["attempts"]) == ("a person cancelled it", [], [])
+    part = await client.tasks.read_task_result(task["id"], offset=0, limit=5)
+    assert part == {"text": "", "offset": 0, "size": 0}
+    for work in (
+        client.tasks.read_task("nö?pe"),
+        client.tasks.read_task_result("nö?pe"),
+        client.tasks.cancel_task("nö?pe"),
+        client.tasks.retry_task("nö?pe"),
+    ):
+        with pytest.raises(ToolsteadError, match=re.compile(r"no task 'nö\?pe'", re.IGNORECASE)):
             await work
 
 

@@ -599,8 +599,13 @@ async def test_a_plugin_says_how_it_is(world: World) -> None:
     assert world.state() == ("running", None)
 
 
+async def test_a_task_that_is_not_there_is_not_found(world: World) -> None:
+    with pytest.raises(NotFoundError, match="no task 'task_7'"):
+        await world.ctx.tasks.status("task_7")
+    with pytest.raises(NotFoundError, match="no task 'task_7'"):
+        await world.ctx.tasks.cancel("task_7")
+
+
 async def test_a_power_that_is_not_there_says_so(world: World) -> None:
-    with pytest.raises(UnavailableError, match=r"ctx\.tasks"):
-        await world.ctx.tasks.status("task_1")
     with pytest.raises(UnavailableError, match=r"ctx\.search"):
         await world.ctx.search("anything")

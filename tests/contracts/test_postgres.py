@@ -19,7 +19,8 @@ from toolstead.adapters.storage.address import parse_address
 from toolstead.adapters.storage.postgres import PostgresDatabase
 from toolstead.adapters.storage.store import open_store
 from toolstead.errors import StorageError
-from toolstead.orchestrator.store import EventFilter, PluginRow
+from toolstead.orchestrator.store import EventFilter
+from toolstead.types.plugin_row import PluginRow
 
 pytestmark = pytest.mark.requires("postgres")
 

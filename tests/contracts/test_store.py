@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from tests.contracts.conftest import Place
 from tests.contracts.samples import ending, event, lost, message, new_id, run, thread
-from toolstead.errors import NotFoundError, StorageError
-from toolstead.orchestrator.store import EventFilter, PluginRow, Store
+from toolstead.errors import NotFoundError, RowRefusedError, StorageError
+from toolstead.orchestrator.store import EventFilter, Store
 from toolstead.types.event import NewEvent
+from toolstead.types.plugin_row import PluginRow
 from toolstead.types.run import NOTHING_USED, RunError, Usage
 
 ALL = EventFilter()
@@ -524,7 +525,7 @@ class TestExpiry:
         assert (await store.accept_message(message("t"), run("t", store.owner), idempotency_key="k")).fresh
 
     async def test_what_does_not_expire_is_named(self, store: Store) -> None:
-        with pytest.raises(ValueError, match="threads do not expire; approvals, events, keys, results do"):
+        with pytest.raises(ValueError, match="threads do not expire; approvals, events, keys, results, steps do"):
             await store.expire_rows(1.0, ["threads"])
 
 
@@ -560,7 +561,7 @@ class TestWriting:
         ]
         outcomes = await asyncio.gather(*writes, return_exceptions=True)
         assert {number: type(one) for number, one in enumerate(outcomes) if isinstance(one, Exception)} == {
-            7: StorageError,
+            7: RowRefusedError,
             23: NotFoundError,
         }
         kept = [str(number) for number in range(40) if number not in {7, 23, 31}]
@@ -577,7 +578,7 @@ class TestWriting:
             return_exceptions=True,
         )
         assert [isinstance(one, Exception) for one in outcomes] == [False, True, True, False], outcomes
-        assert {type(one) for one in outcomes[1:3]} == {StorageError}
+        assert {type(one) for one in outcomes[1:3]} == {RowRefusedError}
         assert "does not take this row" in str(outcomes[1])
         assert [one.type for one in await store.list_events(ALL)] == ["a", "b"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-import pytest
 from sqlalchemy import update
 
 from tests.contracts.conftest import Place
@@ -13,6 +12,7 @@ from tests.contracts.samples import ending, event, lost, message, run
 from toolstead.adapters.storage import tables
 from toolstead.orchestrator.store import Begun, Behind, EventFilter, HeldRun, Store
 from toolstead.types.run import Run
+from toolstead.types.thread import Thread
 
 ALL = EventFilter()
 
@@ -134,6 +134,9 @@ class TestKeysOfMessages:
         posted = await store.accept_message(message("t"), run("t", store.owner), idempotency_key="l")
         assert (posted.message_id, posted.run_id, posted.fresh) == (told.message_id, asked.id, False)
 
-    async def test_a_message_of_no_run_cannot_have_a_key(self, store: Store) -> None:
-        with pytest.raises(ValueError, match="nothing to keep a key for"):
-            await store.add_message(message("t"), idempotency_key="k")
+    async def test_a_message_of_no_run_is_kept_once_for_each_key(self, store: Store) -> None:
+        await store.create_thread(Thread(id="t", created_at=1.0))
+        first = await store.add_message(message("t"), idempotency_key="k")
+        again = await store.add_message(message("t"), idempotency_key="k")
+        assert (first.fresh, again.fresh, again.message_id) == (True, False, first.message_id)
+        assert [one.id for one in await store.list_messages("t")] == [first.message_id]

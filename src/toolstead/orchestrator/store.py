@@ -17,9 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import msgspec
 
 if TYPE_CHECKING:
+    from toolstead.delegation.budget import TokenWish, TreeShare
+    from toolstead.delegation.task_store import TaskClaim, TaskStore
     from toolstead.types.approval import Approval, ApprovalDecision
     from toolstead.types.event import Event, NewEvent
+    from toolstead.types.plugin_row import PluginRow
     from toolstead.types.run import Run, RunEnd, RunError, TreeLimits, Usage
+    from toolstead.types.step import RunStep, StepBatch
+    from toolstead.types.task import Task
     from toolstead.types.thread import Message, Thread
     from toolstead.types.vfs import FileChange, FileLimits, FileVersion, SharedFile
 
@@ -47,12 +52,14 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
         run_id: Empty when no run does.
         fresh: False when a message with the same idempotency key was there already.
         events: The events stored with it; empty unless fresh.
+        share: What the run may use of its tree's budget from the start.
     """
 
     message_id: str
     run_id: str
     fresh: bool
     events: Sequence[Event] = ()
+    share: TreeShare | None = None
 
 
 class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,11 +87,13 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
         events: The events stored with that.
         last: The run that began in the thread before it; the process that held that one knows the conversation best.
         session_id: The thread's session id as it is now; the thread itself may have been read long before.
+        results: The tasks whose results this turn holds.
     """
 
     events: Sequence[Event]
     last: HeldRun | None
     session_id: str | None = None
+    results: Sequence[Task] = ()
 
 
 class Behind(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,13 +111,14 @@ class RunCommand(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: For `steer` the id that the message will have.
+        kind: `signal` is a `steer` of a sub-agent: its message is of kind `signal`.
         text: For `cancel` the reason, for `steer` the message.
         key: For `steer` the idempotency key of the message; by it the sender finds out that the message was stored.
     """
 
     id: str
     run_id: str
-    kind: Literal["cancel", "steer"]
+    kind: Literal["cancel", "steer", "signal"]
     text: str
     created_at: float
     key: str | None = None
@@ -125,7 +135,14 @@ class StoredChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ending(StoredChange, frozen=True, kw_only=True):
-    """How a run ends: stored in one commit with its answer and its last event."""
+    """How a run ends: stored in one commit with its answer and its last event.
+
+    Attributes:
+        steps: Those that are not stored yet.
+        results: The results that its turn held, as messages.
+        has_tasks: Whether it took results, or delegated.
+        has_share: Whether it has a share of a tree's budget.
+    """
 
     status: RunEnd
     ended_at: float
@@ -135,6 +152,10 @@ class Ending(StoredChange, frozen=True, kw_only=True):
     answer: Message | None = None
     session_id: str | None = None
     events: Sequence[NewEvent] = ()
+    steps: Sequence[StepBatch] = ()
+    results: Sequence[Message] = ()
+    has_tasks: bool = False
+    has_share: bool = False
 
 
 class Resolution(StoredChange, frozen=True, kw_only=True):
@@ -151,13 +172,6 @@ class Resolution(StoredChange, frozen=True, kw_only=True):
     events: Sequence[NewEvent] = ()
 
 
-class PluginRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What was set for a plugin, above the settings files; None where nothing was set."""
-
-    enabled: bool | None = None
-    settings: Mapping[str, Any] | None = None
-
-
 class EventPage(list["Event"]):
     """Some events.
 
@@ -168,16 +182,19 @@ class EventPage(list["Event"]):
     is_last = True
 
 
-class Store(Protocol):
-    """Everything that is kept."""
+class ConversationStore(Protocol):
+    """Everything that is kept but tasks."""
 
     owner: str
-    """This process, as runs name it."""
+    """This process, as runs and tasks name it."""
 
     # The numbered log.
 
-    async def append_events(self, events: Sequence[NewEvent]) -> list[Event]:
-        """Keep events in this order; their ids are assigned in commit order."""
+    async def append_events(self, events: Sequence[NewEvent], steps: Sequence[StepBatch] = ()) -> list[Event]:
+        """Keep events in this order; their ids are assigned in commit order. Steps come along in the same commit.
+
+        Steps of a run that is not there, and steps that are there already, are not kept.
+        """
         ...
 
     async def list_events(
@@ -227,7 +244,9 @@ class Store(Protocol):
         ...
 
     async def delete_thread(self, id: str) -> None:
-        """Delete it, and every thread below it, with messages, runs, events and idempotency keys. Raises NotFoundError.
+        """Delete it, and every thread below it, with messages, runs, steps, events and idempotency keys.
+
+        Raises NotFoundError.
 
         Shared files belong to the root of a thread tree, and are deleted with that thread.
 
@@ -258,8 +277,8 @@ class Store(Protocol):
     ) -> Accepted:
         """Keep a message that starts no run, with its events. Raises NotFoundError for its thread.
 
-        A key that the thread has seen gives the ids it was used for, and keeps nothing; only a message of a
-        run may have one. The command that the message came with is removed in the same commit.
+        A key that the thread has seen gives the ids it was used for, and keeps nothing. The command that the message
+        came with is removed in the same commit.
         """
         ...
 
@@ -288,11 +307,33 @@ class Store(Protocol):
         """
         ...
 
+    async def accept_run(
+        self,
+        run: Run,
+        *,
+        thread: Thread,
+        key: str,
+        message: Message | None = None,
+        answers: str | None = None,
+        claim: TaskClaim | None = None,
+        wish: TokenWish | None = None,
+        events: Sequence[NewEvent] = (),
+    ) -> Accepted:
+        """Keep a queued run that works on a task, or is woken for results of tasks, in one commit.
+
+        A key that the thread has seen gives the ids it was used for, and keeps nothing. `answers` is a message that
+        an earlier run was to answer, and was lost. Without a claim, the run is woken for the results that wait in the
+        thread; where none does, nothing is kept and the run's id is empty. `wish` is the envelope of its turn.
+        Raises StaleClaimError, and LimitError where the tree has nothing left for the envelope.
+        """
+        ...
+
     async def begin_run(self, run: Run, started_at: float, events: Sequence[NewEvent] = ()) -> Begun | Behind | None:
         """Queued becomes running; None when it is not queued any more, or is gone with its thread.
 
         One run at a time in each thread, in the order in which they were accepted, whichever processes hold
         them: while another one runs, or an older one is unfinished, it stays queued, and gets the runs that go first.
+        A run that begins takes the results of tasks that wait in its thread.
         """
         ...
 
@@ -302,6 +343,10 @@ class Store(Protocol):
 
     async def read_run(self, id: str) -> Run:
         """Raises NotFoundError."""
+        ...
+
+    async def list_steps(self, run_id: str, *, after: int = 0, limit: int = 50) -> list[RunStep]:
+        """The steps of a run after a number, as they are stored, in order; none for a run that is not there."""
         ...
 
     async def add_command(self, command: RunCommand) -> bool:
@@ -426,13 +471,22 @@ class Store(Protocol):
         """
         ...
 
-    async def expire_rows(self, before: float, kinds: Collection[str] = ("events", "results", "keys")) -> int:
+    async def expire_rows(self, before: float, kinds: Collection[str] = ("events", "results", "keys", "steps")) -> int:
         """Delete what is older and belongs to no unfinished run; give the number of rows.
 
-        `keys` are idempotency keys. A result belongs to no run.
+        `keys` are idempotency keys. A result belongs to no run. The `steps` of a run go together, by its end.
         """
         ...
 
     async def close(self) -> None:
         """Finish what is being written, give up this process's lock, close."""
         ...
+
+
+if TYPE_CHECKING:
+
+    class Store(ConversationStore, TaskStore, Protocol):
+        """Everything that is kept."""
+
+else:
+    Store = ConversationStore  # a name for annotations; the port of tasks would cost every start 2 ms

@@ -87,6 +87,7 @@ class Invoking(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         session: How the session was found: `warm` and `resumed` ones know the conversation, a `cold` one does not.
+        has_history: Whether there may be earlier messages in the thread.
     """
 
     run_id: str
@@ -94,6 +95,7 @@ class Invoking(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     runtime: str
     session: Warmth
+    has_history: bool = True
 
 
 class Run(SentStruct, frozen=True, kw_only=True):

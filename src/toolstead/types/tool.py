@@ -11,6 +11,9 @@ import msgspec
 from toolstead.types.sent import SentStruct
 
 JSONSchema = Mapping[str, Any]
+
+Audience = Literal["everyone", "delegators", "runs", "tasks"]
+"""Who may see and call a tool."""
 Source = Literal["builtin", "plugin", "agent", "mcp"]
 
 

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.waiting import until
 from toolstead.errors import StorageError
 from toolstead.orchestrator.journal import Journal
 from toolstead.types.event import Event, NewEvent
+from toolstead.types.step import StepBatch
 
 
 class Shelf:
@@ -17,12 +19,14 @@ class Shelf:
 
     def __init__(self) -> None:
         self.stored: list[str] = []
+        self.steps: list[tuple[str, int]] = []
+        self.commits = 0
         self.asked = asyncio.Event()
         self.open = asyncio.Event()
         self.open.set()
         self.failures = 0
 
-    async def append_events(self, events: Sequence[NewEvent]) -> list[Event]:
+    async def append_events(self, events: Sequence[NewEvent], steps: Sequence[StepBatch] = ()) -> list[Event]:
         self.asked.set()
         await self.open.wait()
         if self.failures:
@@ -31,8 +35,22 @@ class Shelf:
         for event in events:
             if event.data.get("bad"):
                 raise TypeError("this is not JSON")
+        if any(one.steps == "bad" for one in steps):
+            raise TypeError("this is not JSON either")
         self.stored += [event.type for event in events]
+        self.steps += [(one.run_id, one.number) for one in steps]
+        self.commits += 1
         return []
+
+
+class Source:
+    """Has so many steps of a run to give, each in a batch of its own."""
+
+    def __init__(self, run_id: str, *texts: str) -> None:
+        self.left = [StepBatch(run_id=run_id, number=n, last=n, steps=text) for n, text in enumerate(texts, 1)]
+
+    def take_steps(self) -> StepBatch | None:
+        return self.left.pop(0) if self.left else None
 
 
 def event(name: str, run_id: str | None = "r", **data: object) -> NewEvent:
@@ -118,3 +136,63 @@ async def test_a_store_that_stays_away_is_not_waited_for_when_everything_closes(
     await asyncio.wait_for(kept.close(), 30)
     assert shelf.stored == []
     assert "1 events could not be stored" in caplog.text
+
+
+async def test_steps_come_along_with_events_and_cause_no_commit_of_their_own() -> None:
+    shelf = Shelf()
+    kept = journal(shelf)
+    kept.add_steps("r", Source("r", "[]"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert shelf.commits == 0
+    kept.add(event("1", "somebody else"))
+    await until(lambda: shelf.commits == 1)
+    assert shelf.steps == [("r", 1)]
+    kept.add_steps("s", Source("s", "[]"))
+    await kept.close()
+    assert shelf.steps == [("r", 1), ("s", 1)], "what waits at the end is stored"
+
+
+async def test_a_run_takes_its_steps_along_once_none_is_being_stored() -> None:
+    shelf = Shelf()
+    shelf.failures = 1
+    shelf.open.clear()
+    kept = journal(shelf)
+    source = Source("r", "[]", "[]")
+    kept.add_steps("r", source)
+    kept.add(event("1", "somebody else"))
+    await shelf.asked.wait()
+    kept.add_steps("r", source)
+    taking = asyncio.create_task(kept.take_unstored("r"))
+    await asyncio.sleep(0)
+    assert not taking.done()
+    shelf.open.set()
+    await asyncio.wait_for(taking, 10)
+    assert [one.number for one in kept.take_steps("r")] == [1, 2], "what was refused comes first"
+    assert kept.take_steps("r") == []
+    await kept.close()
+    assert shelf.steps == []
+
+
+async def test_steps_that_cannot_be_stored_are_left_out_alone(caplog: pytest.LogCaptureFixture) -> None:
+    shelf = Shelf()
+    kept = journal(shelf)
+    for run_id, text in (("a", "[]"), ("b", "bad"), ("c", "[]")):
+        kept.add_steps(run_id, Source(run_id, text))
+    kept.add(event("1"))
+    await kept.close()
+    assert (shelf.stored, shelf.steps) == (["1"], [("a", 1), ("c", 1)])
+    assert "step 1 of run b cannot be stored" in caplog.text
+
+
+async def test_more_steps_than_may_wait_are_left_out_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    shelf = Shelf()
+    shelf.failures = 1
+    kept = journal(shelf, most_step_bytes=25)
+    for run_id in "abc":
+        kept.add_steps(run_id, Source(run_id, "x" * 10))
+    kept.add(event("1"))
+    await until(lambda: shelf.commits == 1)
+    await kept.close()
+    assert (shelf.stored, shelf.steps) == (["1"], [("a", 1), ("b", 1)])
+    assert "1 steps were left out while the database could not be written" in caplog.text

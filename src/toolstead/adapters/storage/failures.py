@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
 
 from toolstead.adapters.storage.address import DatabaseAddress
-from toolstead.errors import StorageError, ToolsteadError
+from toolstead.errors import RowRefusedError, StorageError, ToolsteadError
 
 _REFUSED = "does not take this row: {words}"
 _LOCKED = (
@@ -84,7 +84,8 @@ def _build_error(
 ) -> tuple[StorageError, bool]:
     code = getattr(part, "sqlite_errorname", None) or getattr(part, "sqlstate", "")
     text = f"{place.shown} {text.format(words=_error_words(part), code=code, patience=place.patience)}"
-    error = StorageError(text.replace(place.password, "***") if place.password else text)
+    kind = RowRefusedError if own else StorageError
+    error = kind(text.replace(place.password, "***") if place.password else text)
     error.__cause__ = cause
     return error, own
 

@@ -150,6 +150,63 @@ _SHARED_FILES = Migration(
     ),
 )
 
+_TASKS = Migration(
+    version=8,
+    statements=(
+        """CREATE TABLE tasks (
+            n {key} PRIMARY KEY, id TEXT NOT NULL UNIQUE, agent TEXT NOT NULL, prompt TEXT NOT NULL,
+            thread_id TEXT NOT NULL, parent_thread_id TEXT NOT NULL, root_run_id TEXT NOT NULL,
+            project TEXT NOT NULL, duplicate_key TEXT NOT NULL UNIQUE, created_at {real} NOT NULL,
+            timeout {real} NOT NULL, parent_run_id TEXT, parent_task_id TEXT, mode TEXT NOT NULL,
+            depth {number} NOT NULL, attempt {number} NOT NULL, max_attempts {number} NOT NULL, queued_at {real},
+            deadline {real}, outcome TEXT, summary TEXT, result_size {number} NOT NULL, error_code TEXT,
+            error_message TEXT, input_tokens {number} NOT NULL, output_tokens {number} NOT NULL,
+            cost {real} NOT NULL, retry_of TEXT, ended_at {real}, shape {number} NOT NULL,
+            parent_agent TEXT NOT NULL, model TEXT NOT NULL, runtime TEXT NOT NULL, cwd TEXT, context TEXT,
+            definition TEXT NOT NULL, feedback TEXT NOT NULL, continues {flag} NOT NULL,
+            owner TEXT, epoch {number} NOT NULL, taken_by TEXT,
+            woken_by TEXT, delivered_at {real}, result TEXT
+        )""",
+        "CREATE INDEX open_tasks ON tasks (project, agent, n) WHERE outcome IS NULL",
+        "CREATE INDEX waiting_results ON tasks (parent_thread_id) WHERE outcome IS NOT NULL AND delivered_at IS NULL",
+        "CREATE INDEX taken_results ON tasks (taken_by) WHERE taken_by IS NOT NULL AND delivered_at IS NULL",
+        "CREATE INDEX woken_results ON tasks (woken_by) WHERE woken_by IS NOT NULL AND delivered_at IS NULL",
+        "CREATE INDEX tasks_of_thread ON tasks (thread_id)",
+        "CREATE INDEX tasks_of_parent_thread ON tasks (parent_thread_id, n)",
+        "CREATE INDEX tasks_of_parent_run ON tasks (parent_run_id) WHERE parent_run_id IS NOT NULL",
+        "CREATE INDEX tasks_of_parent_task ON tasks (parent_task_id) WHERE parent_task_id IS NOT NULL",
+        "CREATE INDEX tasks_of_root ON tasks (root_run_id)",
+        "CREATE INDEX runs_of_task ON runs (task_id) WHERE task_id IS NOT NULL",
+        """CREATE TABLE task_attempts (
+            task_id TEXT NOT NULL, number {number} NOT NULL, run_id TEXT NOT NULL, accepted {flag},
+            feedback TEXT NOT NULL, defect TEXT NOT NULL, answer_digest TEXT NOT NULL, ended_at {real} NOT NULL,
+            PRIMARY KEY (task_id, number)
+        )""",
+        """CREATE TABLE tree_budgets (
+            root_run_id TEXT NOT NULL PRIMARY KEY, token_budget {number} NOT NULL, cost_budget {real} NOT NULL,
+            spent_tokens {number} NOT NULL, spent_cost {real} NOT NULL, reserved_tokens {number} NOT NULL,
+            reserved_cost {real} NOT NULL, in_flight {number} NOT NULL
+        )""",
+        """CREATE TABLE tree_shares (
+            run_id TEXT NOT NULL PRIMARY KEY, root_run_id TEXT NOT NULL, granted_tokens {number} NOT NULL,
+            granted_cost {real} NOT NULL, is_request {flag} NOT NULL, input_tokens {number} NOT NULL,
+            output_tokens {number} NOT NULL, cost {real} NOT NULL
+        )""",
+        "CREATE INDEX shares_of_root ON tree_shares (root_run_id)",
+    ),
+)
+
+_STEPS = Migration(
+    version=9,
+    statements=(
+        # No foreign key: the journal writes steps of many runs at once, and one run that is gone must not refuse them.
+        """CREATE TABLE run_steps (
+            run_id TEXT NOT NULL, number {number} NOT NULL, last {number} NOT NULL, steps TEXT NOT NULL,
+            PRIMARY KEY (run_id, number)
+        )""",
+    ),
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     _FIRST,
     _UNFINISHED_BY_THREAD,
@@ -158,6 +215,8 @@ MIGRATIONS: tuple[Migration, ...] = (
     _JOINED_DELTAS,
     _RUN_TREES,
     _SHARED_FILES,
+    _TASKS,
+    _STEPS,
 )
 
 _version = Table("toolstead_version", MetaData(), Column("version", Integer, nullable=False))

@@ -7,19 +7,17 @@ what a caller changes afterwards changes nothing here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from msgspec import structs
 from sqlalchemy import Connection, insert, update
 
-from toolstead.adapters.storage.ledger import Draft, Ledger
+from toolstead.adapters.storage.ledger import Draft, Ledger, Operation, encode_events, encode_steps
 from toolstead.adapters.storage.queries import remove_command
 from toolstead.adapters.storage.rows import event_number
 from toolstead.adapters.storage.tables import (
     APPROVALS,
-    EVENTS,
     MESSAGES,
     PENDING,
     RESOLVE,
@@ -28,38 +26,19 @@ from toolstead.adapters.storage.tables import (
     UsedKey,
     approvals,
 )
+from toolstead.adapters.storage.task_operations import end_waited_children
+from toolstead.adapters.storage.task_queries import take_waiting
+from toolstead.adapters.storage.task_settlement import INTERRUPTED, settle_run
+from toolstead.adapters.storage.tree_budgets import settle_run_share
 from toolstead.errors import LimitError, NotFoundError
 from toolstead.orchestrator.store import Accepted, Begun, Behind, Ending, Resolution
 from toolstead.types.approval import Approval
 from toolstead.types.event import Event, NewEvent
 from toolstead.types.run import ENDS, Run, TreeLimits
+from toolstead.types.step import StepBatch
 from toolstead.types.thread import Message, Thread
 
 T = TypeVar("T")
-
-
-@dataclass(slots=True, kw_only=True)
-class Operation(Generic[T]):
-    """A write that shares its transaction, and its visits to the database, with others.
-
-    Attributes:
-        apply: Decides, and leaves rows.
-        threads: Threads of which it must know whether they are there.
-        runs: Runs whose state it must know.
-        keys: Keys of threads of which it must know what they were used for.
-        queues: Threads whose unfinished runs it must know.
-        families: Runs whose children and descendants it must count.
-        is_direct: Whether it runs statements that need the rows of the operations before it, and that the operations
-            after it must see.
-    """
-
-    apply: Callable[[Ledger], T]
-    threads: Iterable[str] = ()
-    runs: Iterable[str] = ()
-    keys: Iterable[tuple[str, str]] = ()
-    queues: Iterable[str] = ()
-    families: Iterable[str] = ()
-    is_direct: bool = False
 
 
 def run_directly(work: Callable[[Connection], T]) -> Operation[T]:
@@ -84,8 +63,6 @@ def add_message(
 
     The command that it came with is removed.
     """
-    if idempotency_key is not None and message.run_id is None:
-        raise ValueError(f"message {message.id} belongs to no run, so that there is nothing to keep a key for")
     row = MESSAGES.encode_row(message)
     drafts = encode_events(events)
 
@@ -102,10 +79,16 @@ def add_message(
     return Operation(apply=add_rows, threads=(message.thread_id,), keys=_keys_of(message, idempotency_key))
 
 
-def append_events(events: Sequence[NewEvent]) -> Operation[list[Event]]:
-    """Keep events."""
+def append_events(events: Sequence[NewEvent], steps: Sequence[StepBatch] = ()) -> Operation[list[Event]]:
+    """Keep events, and the steps of runs that are there."""
     drafts = encode_events(events)
-    return Operation(apply=lambda ledger: ledger.add_events(drafts))
+    rows = encode_steps(steps)
+
+    def add_rows(ledger: Ledger) -> list[Event]:
+        ledger.add_steps(rows)
+        return ledger.add_events(drafts)
+
+    return Operation(apply=add_rows)
 
 
 def accept_message(
@@ -178,28 +161,58 @@ def begin_run(run: Run, started_at: float, events: Sequence[NewEvent] = ()) -> O
             return Behind(runs=ahead)
         last = queue.last
         ledger.begin_run(begun)
-        return Begun(events=ledger.add_events(drafts), last=last, session_id=queue.session_id)
+        results = take_waiting(ledger.connection, run.thread_id, run.id) if queue.has_results else ()
+        return Begun(events=ledger.add_events(drafts), last=last, session_id=queue.session_id, results=results)
 
     return Operation(apply=begin_row, queues=(run.thread_id,))
 
 
 def end_runs(endings: Sequence[tuple[str, Ending]]) -> Operation[list[list[Event] | None]]:
     """End those runs that have no end yet, in one commit; what each got, in order."""
-    answers = [None if ending.answer is None else MESSAGES.encode_row(ending.answer) for _, ending in endings]
+    written = [
+        [MESSAGES.encode_row(one) for one in (*ending.results, ending.answer) if one is not None]
+        for _, ending in endings
+    ]
     drafts = [encode_events(ending.events) for _, ending in endings]
+    steps = [encode_steps(ending.steps) for _, ending in endings]
 
     def end_rows(ledger: Ledger) -> list[list[Event] | None]:
         stored: list[list[Event] | None] = []
-        for (run_id, ending), answer, events in zip(endings, answers, drafts, strict=True):
+        for (run_id, ending), messages, events, taken in zip(endings, written, drafts, steps, strict=True):
             is_unfinished = run_id in ledger.runs and ledger.runs[run_id][0] not in ENDS
             if is_unfinished:
-                if answer is not None:
-                    ledger.add_row(MESSAGES, answer)
+                for message in messages:
+                    ledger.add_row(MESSAGES, message)
                 ledger.end_run(run_id, ending)
+                ledger.add_steps(taken)
+                _settle_tasks(ledger, run_id, ending)
             stored.append(ledger.add_events(events) if is_unfinished else None)
         return stored
 
-    return Operation(apply=end_rows, runs=[run_id for run_id, _ in endings])
+    return Operation(
+        apply=end_rows,
+        runs=[run_id for run_id, _ in endings],
+        shares=[run_id for run_id, ending in endings if ending.has_share],
+    )
+
+
+def end_run_row(ledger: Ledger, run: Run, ending: Ending) -> None:
+    """End a run that another process holds, and that has no end yet."""
+    ledger.runs[run.id] = (run.status, run.thread_id)
+    ledger.end_run(run.id, ending)
+    _settle_tasks(ledger, run.id, ending)
+    ledger.add_events(encode_events(ending.events))
+
+
+def _settle_tasks(ledger: Ledger, run_id: str, ending: Ending) -> None:
+    """What the end of a run means for its tree; of a run that another process held, nothing is known."""
+    is_interrupted = ending.status in INTERRUPTED
+    if ending.has_share or is_interrupted:
+        settle_run_share(ledger.known, run_id, ending.usage)
+    if ending.has_tasks and not is_interrupted:  # before the results are settled: theirs are among them
+        end_waited_children(ledger, run_id, ending.ended_at)
+    if ending.has_tasks or is_interrupted:
+        settle_run(ledger.connection, run_id, ending.status, ending.ended_at)
 
 
 def add_approval(approval: Approval, events: Sequence[NewEvent]) -> Operation[list[Event]]:
@@ -230,11 +243,6 @@ def resolve_approvals(resolutions: Sequence[tuple[str, Resolution]]) -> Operatio
         return stored
 
     return Operation(apply=resolve_rows)
-
-
-def encode_events(events: Sequence[NewEvent]) -> list[Draft]:
-    """Events with their rows."""
-    return [(event, EVENTS.encode_row(event)) for event in events]
 
 
 def _store_accepted(ledger: Ledger, message: Message, run_id: str, key: str | None, drafts: list[Draft]) -> Accepted:

@@ -28,6 +28,7 @@ from sqlalchemy import (
 
 from toolstead.adapters.storage.files import delete_files
 from toolstead.adapters.storage.rows import StructRows, StructT, storable_text
+from toolstead.adapters.storage.step_queries import delete_steps_of_thread
 from toolstead.adapters.storage.tables import (
     APPROVALS,
     COMMANDS,
@@ -47,9 +48,11 @@ from toolstead.adapters.storage.tables import (
     runs,
     threads,
 )
+from toolstead.adapters.storage.task_queries import delete_tasks
 from toolstead.errors import NotFoundError
-from toolstead.orchestrator.store import Accepted, MessagePage, PluginRow, RunCommand
+from toolstead.orchestrator.store import Accepted, MessagePage, RunCommand
 from toolstead.types.approval import Approval
+from toolstead.types.plugin_row import PluginRow
 from toolstead.types.run import Run
 from toolstead.types.thread import Message, Thread
 
@@ -132,13 +135,15 @@ def list_thread_tree(connection: Connection, id: str) -> list[str]:
 
 
 def delete_thread(connection: Connection, id: str) -> None:
-    """With the threads below it, and the messages, runs, keys, events, approvals and shared files of all.
+    """With the threads below it, and the messages, runs, steps, keys, events, approvals, tasks and shared files of all.
 
     Raises NotFoundError.
     """
     find_by_id(connection, THREADS, "thread", id)
     for one in list_thread_tree(connection, id):
         delete_files(connection, one)
+        delete_tasks(connection, one)
+        delete_steps_of_thread(connection, one)
         connection.execute(delete(events).where(events.c.thread_id == one))
         connection.execute(delete(events).where(events.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == one))))
         connection.execute(delete(approvals).where(approvals.c.thread_id == one))

@@ -82,8 +82,12 @@ def event_number(id: str) -> int:
 def pad_list(wanted: Collection[Any]) -> dict[str, list[Any]]:
     """The list, filled up with its last value to one of a few lengths: few lengths are few statements to prepare."""
     values = list(wanted)
-    length = next((step for step in _STEPS if step >= len(values)), len(values))
-    return {"given": values + values[-1:] * (length - len(values))}
+    return {"given": values + values[-1:] * (round_up(len(values)) - len(values))}
+
+
+def round_up(number: int) -> int:
+    """The next of a few numbers."""
+    return next((step for step in _STEPS if step >= number), number)
 
 
 class StructColumn:
@@ -191,11 +195,24 @@ class StructRows(ColumnEncoder, Generic[StructT]):
 
 
 class StructChange(ColumnEncoder):
-    """Some fields of a Struct that are set together in the row of an id; None leaves a field as it was."""
+    """Some fields of a Struct that are set together in one row.
 
-    def __init__(self, rows: StructRows[Any], fields: Collection[str]) -> None:
+    Attributes:
+        key: The column that names the row.
+        clears: Whether None is written too; else it leaves a field as it was.
+    """
+
+    def __init__(
+        self, rows: StructRows[Any], fields: Collection[str], *, key: str = "id", clears: bool = False
+    ) -> None:
         super().__init__([one for one in rows.columns if one.field in fields])
         self.table = rows.table
+        self.key = key
+        self.clears = clears
+
+    def encode_change(self, value: object) -> Values:
+        """The values of a Struct that has the key itself, and the key."""
+        return (*self.encode_row(value), getattr(value, self.key))
 
 
 def _split_optional(kind: msgspec.inspect.Type) -> tuple[msgspec.inspect.Type, bool]:

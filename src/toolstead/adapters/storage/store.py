@@ -5,25 +5,36 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Collection, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
 from toolstead.adapters.installing import install_command
-from toolstead.adapters.storage import files, operations, queries
+from toolstead.adapters.storage import (
+    files,
+    operations,
+    queries,
+    step_queries,
+    task_operations,
+    task_queries,
+    task_run_operations,
+    tree_budgets,
+)
 from toolstead.adapters.storage.address import parse_address
 from toolstead.adapters.storage.events import list_events, read_position
-from toolstead.adapters.storage.operations import Operation
+from toolstead.adapters.storage.ledger import Operation
 from toolstead.adapters.storage.process_locks import OWNER
 from toolstead.adapters.storage.tables import APPROVALS, RUNS, THREADS
 from toolstead.adapters.storage.writer import Writer
+from toolstead.delegation.task_store import AdmissionRequest, Admitted, Refusal, TaskClaim, TaskEnd, TasksEnded
 from toolstead.errors import StorageError
 from toolstead.orchestrator.store import Ending, OnCommit, Resolution, RunCommand, Store, StoredChange
 from toolstead.types.approval import Approval
 from toolstead.types.event import Event
 from toolstead.types.run import Run
+from toolstead.types.task import Task
 from toolstead.types.thread import Thread
 
 if TYPE_CHECKING:
@@ -32,7 +43,7 @@ if TYPE_CHECKING:
     from toolstead.adapters.storage.writer import Database
 
 PATIENCE_SECONDS = 10.0
-EXPIRABLE = frozenset({"events", "results", "keys", "approvals"})
+EXPIRABLE = frozenset({"events", "results", "keys", "approvals", "steps"})
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -140,6 +151,7 @@ class SqlStore:
     accept_message = _make_writer(operations.accept_message)
     begin_run = _make_writer(operations.begin_run)
     list_runs = _make_reader(queries.list_runs)
+    list_steps = _make_reader(step_queries.list_steps)
     add_command = _make_runner(queries.add_command)
     has_command = _make_reader(queries.has_command)
     remove_command = _make_runner(queries.remove_command)
@@ -159,6 +171,22 @@ class SqlStore:
     set_value = _make_runner(queries.set_value)
     delete_value = _make_runner(queries.delete_value)
     list_keys = _make_reader(queries.list_keys)
+
+    accept_run = _make_writer(task_run_operations.accept_run)
+    return_task = _make_writer(task_operations.return_task)
+    abandon_task = _make_writer(task_operations.abandon_task)
+    record_attempt = _make_writer(task_operations.record_attempt)
+    read_task = _make_reader(task_queries.read_task)
+    read_task_result = _make_reader(task_queries.read_task_result)
+    list_tasks = _make_reader(task_queries.list_tasks)
+    list_attempts = _make_reader(task_queries.list_attempts)
+    list_waiting = _make_reader(task_queries.list_waiting)
+    list_wakes = _make_reader(task_queries.list_wakes)
+    find_position = _make_reader(task_queries.find_position)
+    take_results = _make_runner(task_queries.take_results)
+    reserve_share = _make_writer(tree_budgets.reserve_share)
+    settle_share = _make_writer(tree_budgets.settle_share_now)
+    read_tree = _make_reader(tree_budgets.find_tree)
 
     read_file = _make_reader(files.read_file)
     list_files = _make_reader(files.list_files)
@@ -218,6 +246,44 @@ class SqlStore:
         """Decide the questions of processes that are dead, and only those."""
         return await self._settle_abandoned(queries.pending_approvals, resolution_for, operations.resolve_approvals)
 
+    async def admit_tasks(self, request: AdmissionRequest) -> list[Admitted | Refusal]:
+        """Store the tasks that may be started."""
+        return await self.writer.write(task_operations.admit_tasks(request, self.owner))
+
+    async def claim_task(self, task_id: str, epoch: int, now: float) -> Task | None:
+        """Become the owner of an open task that has this epoch."""
+        return await self.writer.write(task_run_operations.claim_task(task_id, epoch, self.owner, now))
+
+    async def end_task(self, claim: TaskClaim, end: TaskEnd, *, claims_started: bool) -> TasksEnded:
+        """Give a task its one outcome."""
+        owner = self.owner if claims_started else None
+        return await self.writer.write(task_operations.end_task(claim, end, owner))
+
+    async def start_queued(self, project: str, cap: int, now: float, *, claims: bool) -> list[Task]:
+        """Give free slots to the tasks that wait for one."""
+        owner = self.owner if claims else None
+        return await self.writer.write(task_operations.start_queued(project, cap, now, owner))
+
+    async def cancel_task(self, task_id: str, why: str, *, now: float, cap: int) -> TasksEnded:
+        """End a task and those below it as `cancelled`. Raises NotFoundError."""
+        await self.read_task(task_id)
+        return await self.writer.write(task_operations.cancel_task(task_id, why, now, cap))
+
+    async def has_run_key(self, thread_id: str, key: str) -> bool:
+        """Whether a run with this key was accepted in a thread."""
+        return await self.find_accepted(thread_id, key) is not None
+
+    async def list_held(self, ids: Collection[str]) -> set[str]:
+        """Those of these tasks that are open and ours."""
+        return await self.read(lambda connection: task_queries.list_held(connection, list(ids), self.owner))
+
+    async def list_adoptable(self, project: str) -> list[Task]:
+        """Open tasks with a slot that no living process but this one holds."""
+        found = await self.read(lambda connection: task_queries.list_open(connection, project))
+        owners = {task.owner for task in found if task.owner is not None} - {self.owner}
+        alive = await self._database.living_owners(sorted(owners))
+        return [task for task in found if task.owner not in alive]
+
     async def event_position(self) -> str:
         """The id up to which everything is committed; the listener has our own commits up to it."""
         position = await self.read(read_position)
@@ -247,6 +313,15 @@ class SqlStore:
         for step in (step for kind, step in steps.items() if kind in kinds):
             while (rows := await self.write_with(step)) > 0:
                 gone += rows
+        return gone + (await self._expire_steps(before) if "steps" in kinds else 0)
+
+    async def _expire_steps(self, before: float) -> int:
+        """Delete the steps of runs that ended earlier, all steps of a run at once: each needs those before it."""
+        gone = 0
+        while expired := await self.read(lambda connection: step_queries.list_expired_runs(connection, before)):
+            for start in range(0, len(expired), step_queries.DELETED_TOGETHER):
+                together = expired[start : start + step_queries.DELETED_TOGETHER]
+                gone += await self.write_with(partial(step_queries.delete_steps, run_ids=together))
         return gone
 
     async def close(self) -> None:

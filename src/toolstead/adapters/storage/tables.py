@@ -35,10 +35,14 @@ from sqlalchemy import (
 )
 
 from toolstead.adapters.storage.rows import StructChange, StructRows
-from toolstead.orchestrator.store import Ending, PluginRow, Resolution, RunCommand
+from toolstead.delegation.budget import TreeShare
+from toolstead.orchestrator.store import Ending, Resolution, RunCommand
 from toolstead.types.approval import Approval
 from toolstead.types.event import NewEvent
+from toolstead.types.plugin_row import PluginRow
 from toolstead.types.run import Run
+from toolstead.types.step import StepBatch
+from toolstead.types.task import Attempt, Task, TreeBudget
 from toolstead.types.thread import Message, Thread
 from toolstead.types.vfs import FileVersion, TreeUsage
 
@@ -114,9 +118,24 @@ FILES.table.append_column(Column("content", Text, nullable=False))
 TREES = StructRows("vfs_trees", TreeUsage, metadata, Column("root_id", Text, primary_key=True))
 """Counted with each write: to count the versions of a large tree would take long."""
 
+TASKS = StructRows("tasks", Task, metadata, _number_column())
+"""A task is open while `outcome` is null. No foreign keys: it is stored before its thread."""
+
+# The last column, and in no Struct that is listed: it is read only where the whole result is wanted.
+TASKS.table.append_column(Column("result", Text))
+
+ATTEMPTS = StructRows("task_attempts", Attempt, metadata)
+BUDGETS = StructRows("tree_budgets", TreeBudget, metadata)
+SHARES = StructRows("tree_shares", TreeShare, metadata)
+
+STEPS = StructRows("run_steps", StepBatch, metadata)
+"""Written only while the run is there, and deleted with it."""
+
 threads, messages, runs, run_commands, idempotency_keys, events, approvals, plugins = (
     one.table for one in (THREADS, MESSAGES, RUNS, COMMANDS, KEYS, EVENTS, APPROVALS, PLUGINS)
 )
+tasks, attempts, budgets, shares = (one.table for one in (TASKS, ATTEMPTS, BUDGETS, SHARES))
+run_steps = STEPS.table
 
 PENDING: ColumnElement[bool] = approvals.c.decision.is_(None)
 
@@ -124,10 +143,32 @@ BEGIN = StructChange(RUNS, {"status", "started_at"})
 END = StructChange(RUNS, set(Ending.__struct_fields__))
 RESOLVE = StructChange(APPROVALS, set(Resolution.__struct_fields__))
 SET_SESSION = StructChange(THREADS, {"session_id"})
+START_TASK = StructChange(TASKS, {"queued_at", "deadline", "owner", "epoch"}, clears=True)
+END_TASK = StructChange(
+    TASKS,
+    {"outcome", "ended_at", "error", "summary", "result_size", "usage", "owner", "epoch", "queued_at", "taken_by"},
+    clears=True,
+)
+SET_TREE = StructChange(BUDGETS, set(TreeBudget.__struct_fields__) - {"root_run_id"}, key="root_run_id", clears=True)
+SET_SHARE = StructChange(SHARES, set(TreeShare.__struct_fields__) - {"run_id"}, key="run_id", clears=True)
 
 Written = StructRows[Any] | StructChange
-WRITTEN: tuple[Written, ...] = (THREADS, MESSAGES, RUNS, KEYS, BEGIN, END, SET_SESSION, EVENTS)
+WRITTEN: tuple[Written, ...] = (
+    THREADS,
+    MESSAGES,
+    RUNS,
+    KEYS,
+    TASKS,
+    ATTEMPTS,
+    BEGIN,
+    END,
+    SET_SESSION,
+    EVENTS,
+    STEPS,
+)
 """What a batch writes, in the order in which rows refer to each other."""
+KNOWN: tuple[Written, ...] = (START_TASK, END_TASK, BUDGETS, SET_TREE, SHARES, SET_SHARE)
+"""What `known_tasks` writes of it."""
 
 
 class Statements:
@@ -137,7 +178,7 @@ class Statements:
     with rows that are already tuples, costs what the driver costs.
 
     Attributes:
-        write: The statement that writes a row of each of `WRITTEN`, or many.
+        write: The statement that writes a row of each of `WRITTEN` and `KNOWN`, or many.
         remove_parts: Removes a sequence of a run's deltas, all but the last.
         join_parts: Makes the last one the whole.
     """
@@ -151,8 +192,9 @@ class Statements:
             written: _compile_clause(insert(written.table), dialect, written.names)
             if isinstance(written, StructRows)
             else _compile_change(written, dialect)
-            for written in WRITTEN
+            for written in (*WRITTEN, *KNOWN)
         }
+        self.write[STEPS] = _compile_steps(dialect)
         n, first, last = events.c.n, _bind_column("first", events.c.n), _bind_column("last", events.c.n)
         removing = delete(events).where(events.c.run_id == _bind_column("run", events.c.run_id), n >= first, n < last)
         self.remove_parts = _compile_clause(removing, dialect, ("run", "first", "last"))
@@ -165,11 +207,21 @@ class Statements:
 
 def _compile_change(change: StructChange, dialect: Dialect) -> str:
     columns = [change.table.c[one.name] for one in change.columns]
-    # A null leaves the column as it was.
-    new = [(column, func.coalesce(_bind_column(f"new_{column.name}", column), column)) for column in columns]
-    chosen = change.table.c.id == _bind_column("chosen", change.table.c.id)
+    given = [(column, _bind_column(f"new_{column.name}", column)) for column in columns]
+    new = given if change.clears else [(column, func.coalesce(value, column)) for column, value in given]
+    key = change.table.c[change.key]
+    chosen = key == _bind_column("chosen", key)
     names = [f"new_{column.name}" for column in columns]
     return _compile_clause(update(change.table).ordered_values(*new).where(chosen), dialect, (*names, "chosen"))
+
+
+def _compile_steps(dialect: Dialect) -> str:
+    """Writes steps, unless their run is gone. They may be there: a commit may succeed and its connection be lost."""
+    first, *others = STEPS.names
+    values = [_bind_column(name, run_steps.c[name]) for name in others]
+    of_run = select(runs.c.id, *values).where(runs.c.id == _bind_column(first, runs.c.id))
+    adding = _compile_clause(insert(run_steps).from_select(STEPS.names, of_run), dialect, (*others, first))
+    return f"{adding} ON CONFLICT DO NOTHING"
 
 
 def _compile_clause(clause: Any, dialect: Dialect, names: Sequence[str]) -> str:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from sqlalchemy import Connection
 
 from toolstead.adapters.storage.failures import explain_failure
-from toolstead.adapters.storage.ledger import Ledger
-from toolstead.adapters.storage.operations import Operation
+from toolstead.adapters.storage.ledger import Ledger, Operation
 from toolstead.adapters.storage.rows import event_id
 from toolstead.adapters.storage.tables import Statements
 from toolstead.errors import StorageError, ToolsteadError
@@ -114,8 +113,8 @@ def _fail_write(done: asyncio.Future[Any], error: Exception) -> None:
     """Give the error to the caller that waits, if it still does; each gets an error of its own to raise."""
     if done.done():
         return
-    if type(error) is StorageError:
-        own = StorageError(*error.args)
+    if isinstance(error, StorageError):
+        own = type(error)(*error.args)
         own.__cause__ = error.__cause__
         error = own
     done.set_exception(error)
@@ -135,6 +134,9 @@ def _apply_batch(
             keys={key for one in planned for key in one.keys},
             queues={thread_id for one in planned for thread_id in one.queues},
             families={run_id for one in planned for run_id in one.families},
+            claimed={task_id for one in planned for task_id in one.claimed},
+            shares={run_id for one in planned for run_id in one.shares},
+            roots={run_id for one in planned for run_id in one.roots},
         )
         for one in planned:
             try:
