@@ -14,8 +14,10 @@ from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.errors import InvocationError, SessionLostError, TimedOutError
 from toolstead.invoker.lease import Lease, SessionRequest
 from toolstead.invoker.pool import SessionPool
-from toolstead.invoker.runtime import NO_LIMITS, Answer, Session, Turn, TurnLimits
+from toolstead.invoker.runtime import NO_LIMITS, Answer, Session, SharedBudget, Turn, TurnLimits
 from toolstead.invoker.runtime_calls import OwnFor, ToolCalls, run_turn, steer_session
+from toolstead.invoker.step_recorder import StepRecorder
+from toolstead.kernel.recording import UNRECORDED
 from toolstead.types.call import Caller, CallTool, Tell
 from toolstead.types.run import Warmth
 
@@ -45,9 +47,11 @@ class Invoker:
         call_tool: CallTool,
         own_tools: OwnFor | None = None,
         limits: TurnLimits = NO_LIMITS,
+        budget: SharedBudget | None = None,
         timeout: float | None = None,
         before: Before | None = None,
         on_session_id: OnSessionId | None = None,
+        recorder: StepRecorder | None = None,
     ) -> Answer:
         """Ask an agent, and wait for its answer. Cancelling this interrupts the model.
 
@@ -59,10 +63,12 @@ class Invoker:
             call_tool: Calls our tools, on behalf of this caller with the session's id.
             own_tools: Checks and logs tools of the runtime's own; without it none is used.
             limits: Where the turn is stopped.
+            budget: What the whole tree of runs shares.
             timeout: Seconds it may take from when it has a place for its session; waiting for that does not count.
             before: Makes the prompt; asked again when the turn is tried again on a new session.
             on_session_id: Called with the conversation's id when it is another than the one to
                 resume, and with None when that is lost; also when the invocation fails.
+            recorder: Records what the model, or the runtime that drives it, is given and gives back.
 
         Raises:
             NoRoomError: It would have to wait for a session, and may not.
@@ -86,8 +92,18 @@ class Invoker:
         async def run_once(lease: Lease) -> Answer:
             text = prompt if before is None else await before(prompt, lease.warmth)
             calls = ToolCalls(lease.session, caller, call_tool, own_tools)
-            turn = Turn(prompt=text, caller=calls.caller, tell=tell, call_tool=calls, own=calls, limits=limits)
-            return await self._run(lease, turn)
+            turn = Turn(
+                prompt=text,
+                caller=calls.caller,
+                tell=tell,
+                call_tool=calls,
+                own=calls,
+                limits=limits,
+                budget=budget,
+                recorder=recorder or UNRECORDED,
+            )
+            running = self._run(lease, turn)
+            return await (running if recorder is None else recorder.record_turn(lease, text, running))
 
         try:
             async with deadline:

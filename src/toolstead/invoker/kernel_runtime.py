@@ -107,10 +107,11 @@ class KernelSession:
             offer=partial(self._runtime.offered, self._spec),
             call_tool=turn.call_tool,
             tell=turn.tell,
-            budget=Spending(limits),
+            budget=Spending(limits, turn.budget),
             instructions=instructions_of(self._spec),
             limits=limits,
             result_schema=msgspec.json.decode(schema) if (schema := self._spec.result_schema) else None,
+            recorder=turn.recorder,
         )
         conversation.add_user_text(turn.prompt)
         conversation.busy = True

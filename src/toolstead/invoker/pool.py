@@ -25,7 +25,7 @@ from contextlib import nullcontext, suppress
 from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.errors import InvocationError, NoRoomError, SessionLostError
 from toolstead.invoker.lease import DEFAULT, Lease, PoolStats, SessionRequest, Slot
-from toolstead.invoker.runtime import Session, fingerprint
+from toolstead.invoker.runtime import Runtime, Session, fingerprint
 from toolstead.invoker.runtime_calls import CLOSING, adapt_session, close_session, open_session
 from toolstead.types.run import Warmth
 
@@ -244,6 +244,19 @@ class SessionPool:
         is_warm = slot.has_conversation or not request.has_history
         return Lease(request=request, session=found, warmth="warm" if is_warm else "cold", fresh=False, slot=slot)
 
+    def explain_no_room(self, runtime: Runtime) -> str | None:
+        """Why a session that may not wait for a room would find none now; None when it would."""
+        if not runtime.owns_process or not self._rooms.locked() or any(idle.has_room for idle in self._idle):
+            return None
+        return self._no_room_text
+
+    @property
+    def _no_room_text(self) -> str:
+        return (
+            f"all {self._most_live} sessions are in use ([sessions] max_live), and a child may not wait for one: try "
+            "again when one has ended, or raise the limit"
+        )
+
     async def _take_room(self, slot: Slot, request: SessionRequest) -> None:
         """Get a room where one is needed: a free one, that of the longest idle session, or the next that comes."""
         if not request.runtime.owns_process:
@@ -257,10 +270,7 @@ class SessionPool:
                 self._end_session(oldest, room_to=slot)
                 return
             if not request.may_wait or slot.prewarmed is not None:
-                raise NoRoomError(
-                    f"all {self._most_live} sessions are in use ([sessions] max_live), and a child may not wait for"
-                    f" one: try again when one has ended, or raise the limit"
-                )
+                raise NoRoomError(self._no_room_text)
         self._waiting += 1
         try:
             await self._rooms.acquire()

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from toolstead.errors import LimitError
+from toolstead.kernel.recording import UNRECORDED, Recorder
 from toolstead.types.call import Caller, CallTurnTool, Tell
 from toolstead.types.result import Failure, ToolResult
 from toolstead.types.run import Answer, Usage
@@ -43,6 +44,7 @@ class SessionSpec:
         own_allowed: Lists of names or patterns, each of which must name one of the runtime's own tools.
         own_blocked: Names or patterns of those that are not.
         may_spawn: Whether tools that start agents are among the offered ones.
+        has_task: Whether it works on a delegated task: then tools that report to whoever delegated are too.
         result_schema: JSON Schema that the answer must fit, as JSON; given to model APIs that can enforce it.
         max_turns: Requests to the model that one turn may make, as the agent's file says; None for the settings'.
     """
@@ -56,6 +58,7 @@ class SessionSpec:
     own_allowed: tuple[tuple[str, ...], ...] = ()
     own_blocked: tuple[str, ...] = ()
     may_spawn: bool = True
+    has_task: bool = False
     max_turns: int | None = None
     result_schema: str = ""
 
@@ -130,6 +133,7 @@ def fingerprint(spec: SessionSpec) -> str:
         sorted({tuple(sorted(set(patterns))) for patterns in spec.own_allowed}),
         sorted(set(spec.own_blocked)),
         spec.may_spawn,
+        spec.has_task,
         spec.max_turns,
         spec.result_schema,
     ]
@@ -167,6 +171,27 @@ class OwnTools:
         """After one was used, or refused: what came of it. Once for each that was asked for."""
 
 
+class SharedBudget(Protocol):
+    """What a run may use of a budget that it shares with other runs."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others use it too; else the turn's own limits suffice."""
+        ...
+
+    async def reserve(self, *, least: int, most: int, base_cost: float, token_cost: float) -> int:
+        """Reserve tokens for one request: at least so many, which cost so much, and each further one so much.
+
+        Raises:
+            LimitError: There is not enough left.
+        """
+        ...
+
+    def release(self) -> None:
+        """The request has ended; what it used was reported as a `usage` event."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """One turn of a session.
@@ -178,6 +203,8 @@ class Turn:
         call_tool: Calls our tools.
         own: Gates and logs the runtime's own tools.
         limits: Where it is stopped.
+        budget: What the whole tree of runs shares; a runtime that makes the requests itself reserves there.
+        recorder: Records requests to a model, where the runtime makes them itself; else the turn is recorded as one.
     """
 
     prompt: str
@@ -186,6 +213,8 @@ class Turn:
     call_tool: CallTurnTool
     own: OwnTools = field(default_factory=OwnTools)
     limits: TurnLimits = NO_LIMITS
+    budget: SharedBudget | None = None
+    recorder: Recorder = UNRECORDED
 
 
 class Session(Protocol):

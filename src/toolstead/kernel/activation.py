@@ -1,4 +1,4 @@
-"""What one activation of an agent is made of: its model, tools, budget, limits and event sink.
+"""What one activation of an agent is made of: its model, tools, budget, limits, event sink and recorder.
 
 `Spending` is the budget of one activation alone; others may share one.
 """
@@ -13,6 +13,7 @@ import msgspec
 
 from toolstead.errors import LimitError
 from toolstead.kernel.model import Model
+from toolstead.kernel.recording import UNRECORDED, Recorder
 from toolstead.types.call import CallTurnTool, Tell
 from toolstead.types.run import NOTHING_USED, Usage
 from toolstead.types.tool import JSONSchema, ToolInfo
@@ -43,8 +44,11 @@ class Budget(Protocol):
         """
         ...
 
-    async def reserve(self) -> int | None:
+    async def reserve(self, request: RequestSize) -> int | None:
         """Reserve an amount for one request; it may wait for others to settle.
+
+        Args:
+            request: How large it is; asked only where others share the budget.
 
         Returns:
             How many tokens the reply may have; None for as many as the model gives.
@@ -62,6 +66,35 @@ class Budget(Protocol):
         Returns:
             What was counted.
         """
+        ...
+
+
+class RequestSize(Protocol):
+    """How large a request to a model is."""
+
+    def estimate_tokens(self) -> int:
+        """Tokens that the model will read; rather too many than too few."""
+        ...
+
+    def estimate_cost(self, tokens: int) -> tuple[float, float]:
+        """USD for reading so many tokens, and for each one that it writes; 0 where prices are not known."""
+        ...
+
+
+class ReservedTokens(Protocol):
+    """A budget that several activations share."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others use it too."""
+        ...
+
+    async def reserve(self, *, least: int, most: int, base_cost: float, token_cost: float) -> int:
+        """Reserve tokens. Raises LimitError."""
+        ...
+
+    def release(self) -> None:
+        """What was reserved last is not needed any more."""
         ...
 
 
@@ -99,14 +132,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spending:
-    """A budget of one activation's own: counts turns, tokens and money; refuses when a limit is reached.
+    """The budget of one activation: counts turns, tokens and money; refuses when a limit is reached.
+
+    Where it is part of a budget that others share, each request is reserved there too.
 
     Attributes:
         usage: What was used so far.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, shared: ReservedTokens | None = None) -> None:
         self._limits = limits
+        self._shared = shared
         self._turns = 0
         self.usage = NOTHING_USED
 
@@ -136,9 +172,16 @@ class Spending:
             )
         self._turns += 1
 
-    async def reserve(self) -> int | None:
+    async def reserve(self, request: RequestSize) -> int | None:
         """How many tokens the next reply may have; None as long as the budget is not nearly used up."""
         left = self._limits.tokens - self.usage.input_tokens - self.usage.output_tokens
+        if self._shared is not None and self._shared.is_shared:
+            tokens = request.estimate_tokens()
+            base, each = request.estimate_cost(tokens)
+            granted = await self._shared.reserve(
+                least=tokens + 1, most=tokens + _SMALL, base_cost=base + each, token_cost=each
+            )
+            left = min(left, granted - tokens)
         return max(left, 1) if left < _SMALL else None
 
     def settle(self, usage: Usage) -> Usage:
@@ -149,6 +192,8 @@ class Spending:
             read, written = min(max(read, 0), _MOST), min(max(written, 0), _MOST)
             usage = Usage(input_tokens=read, output_tokens=written, cost=min(cost, float(_MOST)) if cost > 0 else 0.0)
         self.usage += usage
+        if self._shared is not None and self._shared.is_shared:
+            self._shared.release()
         return usage
 
 
@@ -163,3 +208,4 @@ class Activation(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str = ""
     limits: Limits = Limits()
     result_schema: JSONSchema | None = None
+    recorder: Recorder = UNRECORDED

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import sys
 from collections.abc import Sequence
 from contextlib import aclosing
 
@@ -16,6 +17,7 @@ from toolstead.kernel.activation import Activation
 from toolstead.kernel.conversation import Conversation, ModelReply
 from toolstead.kernel.model import ModelRequest
 from toolstead.kernel.receiving import clean_reply
+from toolstead.kernel.request_size import ConversationSize
 from toolstead.kernel.shortening import shorten_messages
 from toolstead.types.content import whole_text
 from toolstead.types.run import NOTHING_USED
@@ -43,6 +45,7 @@ class Asking:
         self._offered: Sequence[ToolInfo] = ()
         self._tools: Sequence[ToolInfo] = ()
         self._attempt = 1
+        self._size = ConversationSize(activation, conversation)
 
     async def next_reply(self) -> ModelReply:
         """The next reply, with text or calls.
@@ -69,14 +72,16 @@ class Asking:
 
     async def _ask_within_budget(self) -> ModelReply:
         """One request: reserved before, settled after, however it ends."""
-        activation, usage = self._activation, NOTHING_USED
-        most_output = await activation.budget.reserve()
+        activation, usage, reply = self._activation, NOTHING_USED, None
+        most_output = await activation.budget.reserve(self._size)
         try:
             reply = await self._ask_once(most_output)
             usage = reply.usage
+            self._size.note_usage(usage)
             return reply
         finally:
             counted = activation.budget.settle(usage)
+            activation.recorder.end_request(reply, counted, sys.exception())
             if usage is not NOTHING_USED:
                 self.used += counted
                 activation.tell("usage", counted.to_json())
@@ -91,6 +96,7 @@ class Asking:
             max_tokens=most_output,
             result_schema=activation.result_schema,
         )
+        activation.recorder.begin_request(activation.model.name, request)
         name, limits, stall = activation.model.name, activation.limits, activation.limits.stall
         loop, written, size, reply = asyncio.get_running_loop(), "", 0, None
         deadline = asyncio.timeout(stall)

@@ -20,7 +20,7 @@ from toolstead.types.tool import ToolInfo
 EMPTY = "[an empty message]"
 
 
-class ToolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ToolUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A call that the model wants.
 
     Attributes:

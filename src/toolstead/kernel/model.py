@@ -47,6 +47,10 @@ class Model(Protocol):
         """`provider:name`, such as `anthropic:claude-sonnet-4-6`."""
         ...
 
+    def estimate_cost(self, input_tokens: int) -> tuple[float, float]:
+        """USD for reading so many tokens, and for each token that is written; 0 where the price is not known."""
+        ...
+
     def stream_reply(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
         """Ask once: pieces as they come, then the whole reply as the last item.
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolstead.processes.capture import Capture
 from toolstead.processes.owner import ProcessOwner
 
 _LONGEST_STDERR = 16_384
@@ -68,3 +69,29 @@ async def run_program(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str],
         await errors_ended.wait()
         await owner.wait_for_exits()
     return ProgramResult(status=child.returncode or 0, stdout=bytes(output), stderr=bytes(errors), cut=is_cut.is_set())
+
+
+async def run_captured(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: Capture) -> int:
+    """Run a program without input until it exits, and give its exit status; negative when a signal ended it.
+
+    It may write without end: the capture keeps what it has room for. What it started and left behind is killed when it
+    exits, also outside its process group. Whatever ends this call (a timeout, a cancellation) kills all of it, too.
+
+    Args:
+        argv: The program and its arguments; a bare name is looked for in the PATH of `env`.
+        cwd: The folder it runs in.
+        env: Its whole environment; the mark is added.
+        output: Takes what it writes to stdout and to stderr, in the order in which it comes.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    async with ProcessOwner(cwd=cwd, env=env) as owner:
+        with ExitStack() as theirs:
+            _, writing = owner.open_output(theirs, output.take_part)
+            child = owner.spawn(argv, stdout=writing, stderr=writing)
+        await owner.wait_for_exits()
+        status = child.returncode or 0
+        await owner.kill()
+    output.end_stream()
+    return status

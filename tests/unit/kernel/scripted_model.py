@@ -45,6 +45,9 @@ class ScriptedModel:
         self.ends: list[str] = []
         """How each request ended for the model: `whole`, or the name of what was thrown into it."""
 
+    def estimate_cost(self, input_tokens: int) -> tuple[float, float]:
+        return 0.0, 0.0
+
     async def stream_reply(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
         number = len(self.requests)
         assert number < MOST_REQUESTS, "the model is asked without end"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_everything_is_summed() -> None:
 async def test_how_much_may_be_said_shrinks_with_the_budget(used: int, most: int | None) -> None:
     spending = Spending(Limits(tokens=100_000))
     spending.settle(Usage(input_tokens=used))
-    assert await spending.reserve() == most
+    assert await spending.reserve(Request()) == most
 
 
 def test_a_limit_is_reached_when_it_is_used_up_and_not_before() -> None:
@@ -63,6 +64,42 @@ def test_a_cost_that_is_no_number_leaves_the_limit_in_force() -> None:
         spending.begin_turn()
 
 
+class Request:
+    """A request of 1,000 tokens; its prices are not known."""
+
+    def estimate_tokens(self) -> int:
+        return 1_000
+
+    def estimate_cost(self, tokens: int) -> tuple[float, float]:
+        return 0.0, 0.0
+
+
+class Tree:
+    """A tree that grants so many tokens to a request."""
+
+    is_shared = True
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+        self.noted: list[Any] = []
+
+    async def reserve(self, *, least: int, most: int, base_cost: float, token_cost: float) -> int:
+        self.noted.append((least, most))
+        return min(self.tokens, most)
+
+    def release(self) -> None:
+        self.noted.append("released")
+
+
+@pytest.mark.parametrize(("granted", "most"), [(10**6, None), (33_000, None), (32_999, 31_999), (1_001, 1)])
+async def test_a_reply_may_have_what_the_tree_grants_beyond_the_request(granted: int, most: int | None) -> None:
+    tree = Tree(granted)
+    spending = Spending(Limits(tokens=10**9), tree)
+    assert await spending.reserve(Request()) == most
+    spending.settle(Usage(input_tokens=900))
+    assert tree.noted == [(1_001, 33_000), "released"]
+
+
 class SharedBudget:
     """Tokens that several loops share: what one has reserved, another cannot have."""
 
@@ -75,7 +112,7 @@ class SharedBudget:
     def begin_turn(self) -> None:
         self.noted.append("turn")
 
-    async def reserve(self) -> int | None:
+    async def reserve(self, request: Any) -> int | None:
         if self.left < self.each:
             raise LimitError("the tree has nothing left", limit="tokens")
         self.left -= self.each

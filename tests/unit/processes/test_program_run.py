@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 
 from tests.programs.running import PROGRAMS, is_alive
 from tests.waiting import PATIENCE, until
-from toolstead.processes.program_run import ProgramResult, run_program
+from toolstead.processes.capture import Capture
+from toolstead.processes.program_run import ProgramResult, run_captured, run_program
 
 pytestmark = [pytest.mark.promise("R2"), pytest.mark.usefixtures("nothing_left")]
 
@@ -82,3 +84,38 @@ def test_a_cancelled_run_leaves_no_process_alive_wherever_it_went(run: Run, tmp_
 
     for name, number in run(main()).items():
         assert not is_alive(number), name
+
+
+async def captured(*argv: str, limit: int = 10_000, cwd: Path = Path("/")) -> tuple[int, str]:
+    output = Capture(limit)
+    async with asyncio.timeout(PATIENCE):
+        return await run_captured(argv, cwd=cwd, env=ENV, output=output), output.text
+
+
+@pytest.mark.usefixtures("watched")
+def test_both_outputs_are_captured_in_order_with_the_status(run: Run) -> None:
+    assert run(captured("sh", "-c", "echo one; echo two >&2; echo three; exit 3")) == (3, "one\ntwo\nthree\n")
+    assert run(captured("sh", "-c", "kill -9 $$"))[0] == -9
+    assert run(captured("cat")) == (0, "")  # it has no input
+
+
+def test_a_captured_program_that_writes_much_is_not_ended_and_keeps_little(run: Run) -> None:
+    status, text = run(captured("sh", "-c", "yes | head -c 50000000; echo end; exit 5"))
+    assert status == 5
+    assert len(text) < 10_100
+    assert text.startswith("y\ny\n")
+    assert text.endswith("y\nend\n")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_captured_program_leaves_behind_ends_with_it(way: str, run: Run, tmp_path: Path) -> None:
+    started = f"[ -s {tmp_path}/itself ] && [ -s {tmp_path}/{way} ]"
+    script = f"{shlex.join([*STUBBORN, str(tmp_path), way])} & until {started}; do :; done"
+    assert run(captured("sh", "-c", script))[0] == 0
+    for name in ("itself", way):
+        assert not is_alive(int((tmp_path / name).read_text())), name
+
+
+def test_a_captured_program_that_cannot_be_started_leaves_nothing(run: Run) -> None:
+    with pytest.raises(FileNotFoundError):
+        run(captured("no-such-program"))
