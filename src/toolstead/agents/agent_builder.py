@@ -13,6 +13,7 @@ from toolstead.agents.claude_file import CLAUDE_KEYS
 from toolstead.agents.custom_tool import read_custom_tool, read_model
 from toolstead.agents.findings import FindingReport
 from toolstead.agents.frontmatter import AgentText
+from toolstead.agents.gate_definition import InvalidGateError, check_pattern, split_command
 from toolstead.agents.yaml_nodes import YamlNode
 from toolstead.errors import suggest
 from toolstead.schema.visible import find_unseen, first_unseen
@@ -26,7 +27,6 @@ LIMITS = tuple(field.name for field in msgspec.structs.fields(AgentLimits))
 _AMOUNTS = frozenset({"run_timeout", "cost_budget"})
 """Limits that need not be whole numbers."""
 GATE_KEYS = ("command", "timeout", "files")
-_LATER = "it applies to delegated tasks, which this version does not have yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,20 +234,14 @@ class AgentBuilder:
         node = self._members.get("result_schema")
         if node is None:
             return None
-        schema = self._fields.read_schema(node, "result_schema")
-        if schema is not None:
-            self._report.add_note(node.start, f"result_schema: {_LATER}")
-        return schema
+        return self._fields.read_schema(node, "result_schema")
 
     def _read_gates(self) -> tuple[dict[str, Any], ...]:
         node = self._members.get("gates")
         items = self._fields.read_items(node, "gates", '[{command: "pytest -q"}]') if node is not None else None
         if node is None or items is None:
             return ()
-        gates = tuple(filter(None, (self._read_gate(item, f"gates.{at}") for at, item in enumerate(items))))
-        if gates:
-            self._report.add_note(node.start, f"gates: {_LATER}")
-        return gates
+        return tuple(filter(None, (self._read_gate(item, f"gates.{at}") for at, item in enumerate(items))))
 
     def _read_gate(self, node: YamlNode, field: str) -> dict[str, Any] | None:
         members = node.members
@@ -261,13 +255,27 @@ class AgentBuilder:
         if "files" in members:
             if "timeout" in members:
                 self._report.add_error(node.keys["timeout"], f"{field}.timeout: only a command takes time; remove it")
-            items = self._fields.read_items(members["files"], f"{field}.files", "[report.md]") or ()
-            read = (self._fields.read_filled_text(item, f"{field}.files.{at}") for at, item in enumerate(items))
+            items = self._fields.read_items(members["files"], f"{field}.files", "[report.md]")
+            if items == ():
+                self._report.add_error(members["files"].start, f"{field}.files: name at least one, such as [report.md]")
+            places = enumerate(items or ())
+            read = (self._read_gate_text(item, f"{field}.files.{at}", check_pattern) for at, item in places)
             return {"files": [file for file in read if file is not None]}
-        gate: dict[str, Any] = {"command": self._fields.read_filled_text(members["command"], f"{field}.command")}
+        gate: dict[str, Any] = {"command": self._read_gate_text(members["command"], f"{field}.command", split_command)}
         if "timeout" in members:
             gate["timeout"] = self._fields.read_number(members["timeout"], f"{field}.timeout", is_above=True)
         return gate
+
+    def _read_gate_text(self, node: YamlNode, field: str, check: Callable[[str], object]) -> str | None:
+        text = self._fields.read_filled_text(node, field)
+        if text is None:
+            return None
+        try:
+            check(text)
+        except InvalidGateError as error:
+            self._report.add_error(node.start, f"{field}: {error}")
+            return None
+        return text
 
     def _find_line(self, at: int) -> int:
         return self._text.locate(at)[0]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from toolstead.agents.findings import FindingReport
 from toolstead.agents.frontmatter import AgentText
 from toolstead.agents.yaml_nodes import FrontmatterError, YamlNode
 from toolstead.types.agent import Agent, AgentScope, Finding
+
+FrontmatterCheck = Callable[[YamlNode, FindingReport], None]
+"""Reports what else is wrong with a frontmatter, besides what is wrong in every file."""
 
 
 class LoadedAgent(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,8 +42,15 @@ class LoadedAgent(msgspec.Struct, frozen=True, kw_only=True):
 class AgentReader(KnownNames):
     """Reads agents' files, given what they may name."""
 
-    def read(self, path: Path, data: bytes, scope: AgentScope) -> LoadedAgent:
-        """Read a file's content. Never raises for what is in it; an error among the findings means no agent."""
+    def read(self, path: Path, data: bytes, scope: AgentScope, check: FrontmatterCheck | None = None) -> LoadedAgent:
+        """Read a file's content. Never raises for what is in it; an error among the findings means no agent.
+
+        Args:
+            path: The file; its name is the agent's where the frontmatter has none.
+            data: Its content.
+            scope: Where it comes from.
+            check: Looks at the frontmatter too.
+        """
         if len(data) > LARGEST_FILE:
             return _refuse_file(path, f"the file is larger than {LARGEST_FILE:,} bytes; an agent is shorter")
         try:
@@ -50,6 +61,8 @@ class AgentReader(KnownNames):
         text = AgentText(decoded.replace("\r\n", "\n").replace("\r", "\n"))
         report = FindingReport(path, text)
         root = _parse_root(text, scope, report)
+        if root is not None and check is not None:
+            check(root, report)
         agent = AgentBuilder(self, text, report, scope).read_agent(root) if root is not None else None
         return LoadedAgent(path=path, agent=None if report.has_errors else agent, findings=report.findings)
 

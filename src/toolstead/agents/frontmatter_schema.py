@@ -71,7 +71,10 @@ GATE = {
             {"command": {"type": "string", "pattern": r"\S"}, "timeout": {"type": "number", "exclusiveMinimum": 0}},
             required=["command"],
         ),
-        _object_schema({"files": {"type": "array", "items": {"type": "string", "pattern": r"\S"}}}, required=["files"]),
+        _object_schema(
+            {"files": {"type": "array", "items": {"type": "string", "pattern": r"\S"}, "minItems": 1}},
+            required=["files"],
+        ),
     ]
 }
 FRONTMATTER = _object_schema(

@@ -1,10 +1,9 @@
 """A tool that is a prompt, as a tool to call: one child run for each call, and its answer as the result.
 
-    fill in the prompt ──▸ child run ──▸ answer ──▸ fits the result schema? ──yes──▸ result
-                                            ▲                  │no
-                                            └── one repair ────┘ then an error with the pointers
+    fill in the prompt ──▸ delegated task ──▸ answer ──▸ result
 
-`app` starts the runs. Depth, fan-out and descendants are counted where a run is accepted.
+`app` starts the task. Its review validates the answer against the result schema and has it repaired once; depth,
+fan-out and descendants are counted where it is admitted.
 """
 
 from __future__ import annotations
@@ -39,29 +38,19 @@ FindProblems = Callable[[CompiledSchema, Any], Awaitable[list[str]]]
 """Why a value does not fit a schema: the first reasons, each with its JSON pointer; bounded in time."""
 
 
-class ChildAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child answered, and the thread to ask it again in."""
-
-    text: str
-    thread_id: str
-
-
 class RunChild(Protocol):
     """Runs the child of a prompt tool, and waits for its answer."""
 
-    async def __call__(
-        self, definition: PromptTool, prompt: str, meta: ToolMeta, *, thread_id: str | None = None
-    ) -> ChildAnswer:
-        """Run it.
+    async def __call__(self, definition: PromptTool, prompt: str, meta: ToolMeta) -> str:
+        """Run it; the answer fits the tool's result schema, where it has one.
 
         Args:
             definition: The tool.
             prompt: What the child is asked.
             meta: The call.
-            thread_id: The thread of an earlier answer that is to be repaired; a new one by default.
 
         Raises:
-            ToolError: There is no answer: a limit is reached, or the run failed; the text says which and why.
+            ToolError: There is no such answer: a limit is reached, or the task failed; the text says which and why.
         """
         ...
 
@@ -79,13 +68,11 @@ class PromptCalls:
         definition: The tool.
         run_child: Runs its child.
         result_schema: What the answer must fit, compiled; None when any text will do.
-        find_problems: Validates.
     """
 
     definition: PromptTool
     run_child: RunChild
     result_schema: CompiledSchema | None
-    find_problems: FindProblems
     _cache: OrderedDict[bytes, ToolResult] = field(default_factory=OrderedDict[bytes, ToolResult])
 
     async def answer_call(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
@@ -108,33 +95,14 @@ class PromptCalls:
     async def _ask_child(self, prompt: str, meta: ToolMeta) -> ToolResult:
         schema = self.result_schema
         if schema is None:
-            answer = await self.run_child(self.definition, prompt, meta)
-            return ToolResult(content=(Text(answer.text),))
+            return ToolResult(content=(Text(await self.run_child(self.definition, prompt, meta)),))
         answer = await self.run_child(self.definition, f"{prompt}\n\n{describe_schema(schema.document)}", meta)
-        result, problems = await self._read_answer(answer.text, schema)
-        if result is None:
-            wrong = "\n".join(problems)
-            repair = f"Your answer does not fit:\n{wrong}\n\n{describe_schema(schema.document)}"
-            answer = await self.run_child(self.definition, repair, meta, thread_id=answer.thread_id)
-            result, problems = await self._read_answer(answer.text, schema)
-        if result is None:
-            wrong = "\n".join(problems)
-            raise ToolError(
-                f"{self.definition.name} has no valid result: its agent answered twice with something that its "
-                f"result_schema does not allow:\n{wrong}\nThe last answer began: {answer.text[:200]!r}"
-            )
-        return result
-
-    async def _read_answer(self, text: str, schema: CompiledSchema) -> tuple[ToolResult | None, list[str]]:
-        """The result in an answer, or why there is none."""
         try:
-            value = find_json(text)
+            value = find_json(answer)
         except NoJsonError as error:
-            return None, [f"(answer): {error}"]
-        if problems := await self.find_problems(schema, value):
-            return None, [problem.replace("(arguments)", "(answer)") for problem in problems]
+            raise ToolError(f"{self.definition.name} has no valid result: {error}") from error
         rendered = Text(msgspec.json.encode(value).decode())
-        return ToolResult(content=(rendered,), structured=value if type(value) is dict else None), []
+        return ToolResult(content=(rendered,), structured=value if type(value) is dict else None)
 
 
 def describe_schema(schema: Mapping[str, Any] | bool) -> str:

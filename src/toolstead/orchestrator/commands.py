@@ -80,11 +80,12 @@ class RunCommands:
             logger.warning("run %s was sent a message that another process took at the same time", active.run.id)
         return accepted
 
-    async def send_steer(self, run: Run, text: str, key: str | None) -> Accepted | None:
+    async def send_steer(self, run: Run, text: str, key: str | None, *, is_signal: bool = False) -> Accepted | None:
         """Have another process give a message to its run; None when it must be submitted as usual."""
         message_id = self._parts.ids.new_id("msg")
         key, now = key or message_id, self._parts.clock.now()
-        command = RunCommand(id=message_id, run_id=run.id, kind="steer", text=text, created_at=now, key=key)
+        kind = "signal" if is_signal else "steer"
+        command = RunCommand(id=message_id, run_id=run.id, kind=kind, text=text, created_at=now, key=key)
         if not await self._store.add_command(command):
             return None
         for seconds in repeat_pauses():
@@ -137,6 +138,7 @@ class RunCommands:
                     role="user",
                     content=command.text,
                     created_at=command.created_at,
+                    kind="signal" if command.kind == "signal" else "text",
                     run_id=command.run_id,
                 )
                 if await self.give_message(active, message, key=command.key, command_id=command.id) is not None:

@@ -5,30 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolstead.errors import (
-    InvocationError,
-    LimitError,
-    ModelError,
-    NoRoomError,
-    SessionLostError,
-    StorageError,
-    TimedOutError,
-    UnknownAgentError,
-)
 from toolstead.invoker.runtime import Answer
 from toolstead.orchestrator.store import Ending
 from toolstead.types.event import NewEvent
 from toolstead.types.run import Run, RunEnd, RunError, RunStatus, Usage
 from toolstead.types.thread import Message
-
-_ERROR_CODES: dict[type[Exception], str] = {
-    NoRoomError: "no_room",
-    SessionLostError: "session_lost",
-    LimitError: "limit",
-    TimedOutError: "timeout",
-    UnknownAgentError: "agent",
-    StorageError: "storage",
-}
 
 
 def end_with_answer(run: Run, answer: Answer, message: Message) -> Ending:
@@ -43,7 +24,14 @@ def end_with_answer(run: Run, answer: Answer, message: Message) -> Ending:
         answer=message,
         events=[
             create_message_event(message),
-            NewEvent(type="completed", time=now, data=done, thread_id=run.thread_id, run_id=run.id),
+            NewEvent(
+                type="completed",
+                time=now,
+                data=done,
+                thread_id=run.thread_id,
+                run_id=run.id,
+                task_id=run.task_id,
+            ),
         ],
     )
 
@@ -65,7 +53,12 @@ def end_with_error(run: Run, status: RunEnd, code: str, message: str, now: float
     """A run that ended without an answer, and why; its last event has the reason, too."""
     error = RunError(code=code, message=message)
     last = NewEvent(
-        type=choose_end_type(status), time=now, data=error.to_json(), thread_id=run.thread_id, run_id=run.id
+        type=choose_end_type(status),
+        time=now,
+        data=error.to_json(),
+        thread_id=run.thread_id,
+        run_id=run.id,
+        task_id=run.task_id,
     )
     return Ending(status=status, ended_at=now, error=error, events=[last])
 
@@ -75,17 +68,12 @@ def end_lost_run(run: Run, now: float) -> Ending:
     return end_with_error(run, "lost", "lost", f"the process {run.owner} that ran it is dead", now)
 
 
-def find_error_code(error: InvocationError | StorageError) -> str:
-    """The word for programs that says why no answer came."""
-    if isinstance(error, ModelError):
-        return f"model_{error.fault}"
-    return next((code for kind, code in _ERROR_CODES.items() if isinstance(error, kind)), "runtime")
-
-
 def create_start_event(run: Run, now: float) -> NewEvent:
     """A run began."""
     about = {"agent": run.agent, "runtime": run.runtime, "model": run.model}
-    return NewEvent(type="run.started", time=now, data=about, thread_id=run.thread_id, run_id=run.id)
+    return NewEvent(
+        type="run.started", time=now, data=about, thread_id=run.thread_id, run_id=run.id, task_id=run.task_id
+    )
 
 
 def choose_end_type(status: RunStatus) -> str:

@@ -19,9 +19,10 @@ from toolstead.types.event import Event, NewEvent
 
 if TYPE_CHECKING:
     from toolstead.orchestrator.feed import EventReader, Feed
-    from toolstead.orchestrator.journal import Journal
+    from toolstead.orchestrator.journal import Journal, StepSource
     from toolstead.orchestrator.store import Store
     from toolstead.types.call import Caller
+    from toolstead.types.step import StepBatch
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +113,15 @@ class EventLog:
     async def take_unstored(self, run_id: str) -> list[NewEvent]:
         """The events of a run that are not stored yet; what is being stored is waited for."""
         return await self._journal.take_unstored(run_id) if self._journal is not None else []
+
+    def add_steps(self, run_id: str, source: StepSource) -> None:
+        """Store the steps of a run with its next events, or with its end."""
+        if self._journal is not None:
+            self._journal.add_steps(run_id, source)
+
+    def take_steps(self, run_id: str) -> list[StepBatch]:
+        """The steps of a run that are not stored yet; after `take_unstored`, none is being stored."""
+        return self._journal.take_steps(run_id) if self._journal is not None else []
 
     def put_back(self, events: Sequence[NewEvent]) -> None:
         """Store what was taken after all: it could not be stored with what it was taken for."""

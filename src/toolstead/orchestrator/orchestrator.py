@@ -8,11 +8,14 @@ processes, `recovery` ends those of dead ones, `freshness` keeps warm sessions u
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from weakref import WeakValueDictionary
 
 from toolstead.concurrency.owned_tasks import OwnedTasks
+from toolstead.delegation.run_context import RunContext
+from toolstead.delegation.run_share import ENVELOPE, RunShare
 from toolstead.errors import InvocationError, NotFoundError, StorageError
 from toolstead.invoker.clock import REAL_CLOCK, Clock
 from toolstead.invoker.invoker import Invoker
@@ -25,15 +28,22 @@ from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.parts import ActiveRun, OrchestratorParts
 from toolstead.orchestrator.performer import RunPerformer
 from toolstead.orchestrator.recovery import Recovery
-from toolstead.orchestrator.request import AgentConfigs, RunRequest
+from toolstead.orchestrator.request import AgentConfigs, RunConfig, RunRequest
 from toolstead.orchestrator.store import Accepted, RunCommand, Store
 from toolstead.plugins.hook_runner import HookRunner
+from toolstead.tools.handlers.secrets import Mask
 from toolstead.types.call import CallTool
 from toolstead.types.event import Event
 from toolstead.types.run import Run, RunEnd, TreeLimits
+from toolstead.types.task import TreeBudget
 from toolstead.types.thread import Message, Thread
 
+logger = logging.getLogger(__name__)
+
 LONGEST_TITLE = 80
+KERNEL = "kernel"
+"""The runtime that reserves before each request; the others have an envelope for a turn."""
+NO_LIMIT = 10**12
 MOST_WAITING = 1_000
 """When so many messages wait already, the next one waits too instead of steering a run of another process."""
 CANCELLED = "it was cancelled"
@@ -57,6 +67,7 @@ class Orchestrator:
         agents: AgentConfigs,
         hooks: HookRunner,
         own_tools: OwnFor | None = None,
+        find_mask: Callable[[], Mask] = Mask,
         clock: Clock = REAL_CLOCK,
         ids: Ids | None = None,
     ) -> None:
@@ -67,17 +78,20 @@ class Orchestrator:
             invoker=invoker,
             call_tool=call_tool,
             own_tools=own_tools,
+            find_mask=find_mask,
             agents=agents,
             hooks=hooks,
             clock=clock,
             ids=ids or Ids(),
         )
         self.agents, self._active = agents, parts.active
+        self.on_task_text: Callable[[str, str], None] | None = None
+        """Called with a task's id and each piece of text that its agent says in this process."""
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._steering = OwnedTasks()
         self._recovery = Recovery(parts)
         self._freshness = SessionFreshness(store, invoker.pool)
-        self._performer = RunPerformer(parts, self._recovery, self._freshness)
+        self._performer = RunPerformer(parts, self._recovery, self._freshness, self._pass_text_on)
         self._commands = RunCommands(parts, self._performer, self._recovery)
 
     async def open(self) -> None:
@@ -109,6 +123,7 @@ class Orchestrator:
             RuntimeFailureError: No such runtime, or no such model of it.
             LimitError: It is a child, and its parent's limits allow no more.
             NotFoundError: The thread must exist, and does not.
+            StaleClaimError: It works on a task that another process holds, or that has ended.
         """
         thread_id = request.thread_id or self._parts.ids.new_id("thread")
         # Reads end in any order, but concurrent messages must be stored in order of arrival.
@@ -118,18 +133,10 @@ class Orchestrator:
             raise InvocationError("Toolstead is shutting down; try again after the restart")
         active = self._create_run(thread, request)
         run = active.run
-        message = self._performer.create_message(run, "user", request.prompt, run.created_at)
         # It is registered before it is stored: closing waits for it from here on.
         self._active.add(active)
         try:
-            accepted = await self.store.accept_message(
-                message,
-                run,
-                thread=thread,
-                idempotency_key=request.idempotency_key,
-                limits=self._limits_of_parent(active),
-                events=[create_message_event(message)],
-            )
+            accepted = await self._store_run(active, thread)
         except asyncio.CancelledError:
             # `begin_run` finds out whether it was stored: that write comes after this one.
             if only_for_caller:
@@ -142,10 +149,36 @@ class Orchestrator:
             self._drop_run(active)
             raise
         if accepted.fresh:
+            active.context.share.take_grant(accepted.share)
             self._performer.start(active)
         else:
             self._drop_run(active)
         return accepted
+
+    async def _store_run(self, active: ActiveRun, thread: Thread) -> Accepted:
+        run, request = active.run, active.request
+        has_words = not request.is_woken and request.answers is None
+        message = self._performer.create_message(run, "user", request.prompt, run.created_at, kind=request.kind)
+        events = [create_message_event(message)] if has_words else []
+        if request.claim is None and not request.is_woken:
+            return await self.store.accept_message(
+                message,
+                run,
+                thread=thread,
+                idempotency_key=request.idempotency_key,
+                limits=self._limits_of_parent(active),
+                events=events,
+            )
+        return await self.store.accept_run(
+            run,
+            thread=thread,
+            key=request.idempotency_key or run.id,
+            message=message if has_words else None,
+            answers=request.answers,
+            claim=request.claim,
+            wish=None if run.runtime == KERNEL else ENVELOPE,
+            events=events,
+        )
 
     async def steer(self, request: RunRequest) -> Accepted:
         """Give a message to the turn that runs in its thread, in any process; without one, submit it as usual.
@@ -191,6 +224,27 @@ class Orchestrator:
             )
         )
         return await self._recovery.wait_for_end(run_id)
+
+    def has_waiting_run(self, thread_id: str) -> bool:
+        """Whether a run of this process waits for its turn in a thread."""
+        return any(
+            active.run.thread_id == thread_id and active.run.started_at is None for active in self._active.values()
+        )
+
+    def _pass_text_on(self, task_id: str, text: str) -> None:
+        if self.on_task_text is not None:
+            self.on_task_text(task_id, text)
+
+    def find_context(self, run_id: str) -> RunContext | None:
+        """What delegation knows of a run that this process performs."""
+        active = self._active.get(run_id)
+        return None if active is None else active.context
+
+    async def stop_run(self, run_id: str) -> None:
+        """End a run of this process as `stopped`, so that another process repeats its work."""
+        if (active := self._active.get(run_id)) is not None:
+            active.request_end("stopped", STOPPED)
+            await asyncio.wait((active.ended,))
 
     async def wait(self, run_id: str) -> Run:
         """Wait for the end of a run of any process.
@@ -242,6 +296,8 @@ class Orchestrator:
     async def _find_thread(self, thread_id: str, request: RunRequest) -> Thread:
         """The stored thread, or the one that its first message will create."""
         try:
+            if request.is_new_thread:
+                raise NotFoundError("thread", thread_id)
             return await self.store.read_thread(thread_id)
         except NotFoundError:
             if request.thread_must_exist:
@@ -280,8 +336,41 @@ class Orchestrator:
             depth=request.depth,
             attempt=request.attempt,
         )
-        limits = config.tree if parent is None else parent.limits.limit_child(config.tree)
-        return ActiveRun(run=run, request=request, limits=limits)
+        limits = config.tree if parent is None else parent.context.limits.limit_child(config.tree)
+        return ActiveRun(run=run, request=request, context=self._create_context(run, request, config, limits, parent))
+
+    def _create_context(
+        self, run: Run, request: RunRequest, config: RunConfig, limits: TreeLimits, parent: ActiveRun | None
+    ) -> RunContext:
+        def stop_at_budget(limit: str, why: str) -> None:
+            if (active := self._active.get(run.id)) is not None:
+                logger.warning("run %s is ended at its budget (%s): %s", run.id, limit, why)
+                active.request_end("failed", why, code="budget")
+
+        root = run.root_run_id or run.id
+        seconds = request.timeout if request.timeout is not None else config.timeout
+        return RunContext(
+            run=run,
+            limits=limits,
+            share=RunShare(
+                run_id=run.id,
+                root_run_id=root,
+                budget=TreeBudget(
+                    root_run_id=root,
+                    token_budget=NO_LIMIT if config.turn.tokens is None else config.turn.tokens,
+                    cost_budget=NO_LIMIT if config.turn.cost is None else config.turn.cost,
+                ),
+                is_shared=request.belongs_to_tree or (parent is not None and parent.context.share.is_shared),
+                store=self.store,
+                clock=self._parts.clock,
+                on_exhausted=stop_at_budget,
+            ),
+            deadline=run.created_at + seconds,
+            claim=request.claim,
+            turn=request.turn,
+            last_event=self._parts.clock.monotonic(),
+            above=None if parent is None else parent.context,
+        )
 
     def _limits_of_parent(self, active: ActiveRun) -> TreeLimits | None:
         """What the run's parent may start; None for a run without one, and for another try of a child's work."""
@@ -289,7 +378,7 @@ class Orchestrator:
         if run.parent_run_id is None or run.attempt > 1:
             return None
         parent = self._active.get(run.parent_run_id)
-        return (parent or active).limits
+        return (parent or active).context.limits
 
     async def _steer(self, request: RunRequest) -> Accepted:
         thread_id, key = request.thread_id, request.idempotency_key
@@ -299,12 +388,15 @@ class Orchestrator:
             return used
         active = self._active.running.get(thread_id)
         if active is not None:
-            message = self._performer.create_message(active.run, "user", request.prompt, self._parts.clock.now())
+            now = self._parts.clock.now()
+            message = self._performer.create_message(active.run, "user", request.prompt, now, kind=request.kind)
             return await self._commands.give_message(active, message, key=key) or await self.submit(request)
         unfinished = await self.store.list_runs(thread_id=thread_id, unfinished=True, limit=MOST_WAITING)
         for run in unfinished:
             if run.status == "running" and run.owner != self.store.owner:
-                return await self._commands.send_steer(run, request.prompt, key) or await self.submit(request)
+                is_signal = request.kind == "signal"
+                sent = await self._commands.send_steer(run, request.prompt, key, is_signal=is_signal)
+                return sent or await self.submit(request)
         return await self.submit(request)
 
     async def _end_runs(self, runs: Sequence[ActiveRun], status: RunEnd, why: str) -> None:

@@ -13,8 +13,10 @@ One task takes a run through `waiting`, `running` and `ending`; it is created wh
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from toolstead.delegation.run_context import RunContext
 from toolstead.invoker.clock import REAL_CLOCK, Clock
 from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.runtime_calls import OwnFor
@@ -23,8 +25,10 @@ from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.request import AgentConfigs, RunRequest
 from toolstead.orchestrator.store import Store
 from toolstead.plugins.hook_runner import HookRunner
+from toolstead.tools.handlers.secrets import Mask
 from toolstead.types.call import CallTool
-from toolstead.types.run import NOTHING_USED, Run, RunEnd, TreeLimits, Usage
+from toolstead.types.run import NOTHING_USED, Run, RunEnd, Usage
+from toolstead.types.task import Task
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -33,9 +37,10 @@ class ActiveRun:
 
     Attributes:
         request: What was asked for.
-        limits: How far the tree below it may grow.
+        context: What delegation knows of it.
+        results: The tasks whose results its turn holds.
         stored_session: The thread's stored session id; known once the run began.
-        wanted_end: The requested end, and its reason.
+        wanted_end: The requested end, its code and its reason.
         is_ending: Its end is being stored.
         used: What the runtime has reported so far; it counts for a failed run, too.
         session: Where the runtime's id of the conversation became another: the new one, or None for none.
@@ -47,9 +52,10 @@ class ActiveRun:
 
     run: Run
     request: RunRequest
-    limits: TreeLimits = field(default_factory=TreeLimits)
+    context: RunContext
+    results: Sequence[Task] = ()
     stored_session: str | None = None
-    wanted_end: tuple[RunEnd, str] | None = None
+    wanted_end: tuple[RunEnd, str, str] | None = None
     is_ending: bool = False
     used: Usage = NOTHING_USED
     session: tuple[str | None] | None = None
@@ -58,10 +64,10 @@ class ActiveRun:
     task: asyncio.Task[None] | None = None
     ended: asyncio.Future[Run] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
-    def request_end(self, status: RunEnd, why: str) -> None:
+    def request_end(self, status: RunEnd, why: str, *, code: str = "") -> None:
         """Request its end; the first request decides. A running turn is interrupted."""
         if self.wanted_end is None:
-            self.wanted_end = (status, why)
+            self.wanted_end = (status, code or status, why)
             # A task cancelled before its first step would never run; it checks `wanted_end` instead.
             if self.task is not None and not self.is_ending:
                 self.task.cancel()
@@ -99,6 +105,7 @@ class OrchestratorParts:
     Attributes:
         agents: Configures the agents.
         own_tools: Checks and logs tools of a runtime's own; without it none is used.
+        find_mask: Masks what must not be stored of a run's steps, as it is known when the run begins.
         clock: Time and waiting; a simulation puts its own there.
         ids: Makes ids; likewise.
     """
@@ -110,6 +117,7 @@ class OrchestratorParts:
     agents: AgentConfigs
     hooks: HookRunner
     own_tools: OwnFor | None = None
+    find_mask: Callable[[], Mask] = Mask
     clock: Clock = REAL_CLOCK
     ids: Ids = field(default_factory=Ids)
     active: ActiveRuns = field(default_factory=ActiveRuns)

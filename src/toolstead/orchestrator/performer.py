@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -21,14 +21,17 @@ from typing import Any
 from msgspec import structs
 
 from toolstead.concurrency.owned_tasks import OwnedTasks
+from toolstead.delegation.task_runs import NO_RESULTS
+from toolstead.delegation.task_texts import RESUMED, describe_result, join_results
 from toolstead.errors import InvocationError, NoRoomError, NotFoundError, StorageError
+from toolstead.invoker.error_codes import find_error_code
 from toolstead.invoker.lease import SessionRequest
+from toolstead.invoker.step_recorder import StepRecorder
 from toolstead.orchestrator.endings import (
     choose_end_type,
     create_start_event,
     end_with_answer,
     end_with_error,
-    find_error_code,
     read_usage,
 )
 from toolstead.orchestrator.freshness import SessionFreshness
@@ -38,7 +41,7 @@ from toolstead.orchestrator.recovery import Recovery, repeat_pauses
 from toolstead.orchestrator.request import RunConfig
 from toolstead.orchestrator.store import Behind, Ending, HeldRun
 from toolstead.types.call import Caller
-from toolstead.types.event import Event
+from toolstead.types.event import DELTA, Event
 from toolstead.types.run import Invoking, Run, RunEnd, Warmth
 from toolstead.types.thread import Message, Role
 
@@ -52,10 +55,16 @@ STEERING_SECONDS = 1.0
 class RunPerformer:
     """Performs runs, each in its own task."""
 
-    def __init__(self, parts: OrchestratorParts, recovery: Recovery, freshness: SessionFreshness) -> None:
+    def __init__(
+        self,
+        parts: OrchestratorParts,
+        recovery: Recovery,
+        freshness: SessionFreshness,
+        on_task_text: Callable[[str, str], None],
+    ) -> None:
         self._parts = parts
         self._store, self._log, self._hooks, self._active = parts.store, parts.log, parts.hooks, parts.active
-        self._recovery, self._freshness = recovery, freshness
+        self._recovery, self._freshness, self._on_task_text = recovery, freshness, on_task_text
         self._tasks = OwnedTasks()
         self.is_closing = False
         """From now on, retry an end that cannot be stored only once."""
@@ -64,7 +73,7 @@ class RunPerformer:
         """Perform a run in the background, up to its stored end."""
         self._tasks.start(self._perform_run(active), name=f"toolstead-{active.run.id}")
 
-    def create_message(self, run: Run, role: Role, content: str, now: float) -> Message:
+    def create_message(self, run: Run, role: Role, content: str, now: float, *, kind: str = "text") -> Message:
         """A message of a run."""
         return Message(
             id=self._parts.ids.new_id("msg"),
@@ -72,6 +81,7 @@ class RunPerformer:
             role=role,
             content=content,
             created_at=now,
+            kind=kind,
             run_id=run.id,
         )
 
@@ -83,6 +93,7 @@ class RunPerformer:
         stored: str | None,
         may_spawn: bool,
         has_history: bool,
+        has_task: bool = False,
         cwd: str | None = None,
         resume: str | None = None,
         may_wait: bool = True,
@@ -91,7 +102,7 @@ class RunPerformer:
         agents = self._parts.agents
         return SessionRequest(
             runtime=config.runtime,
-            spec=agents.build_spec(config, cwd=agents.cwd / (cwd or ""), may_spawn=may_spawn),
+            spec=agents.build_spec(config, cwd=agents.cwd / (cwd or ""), may_spawn=may_spawn, has_task=has_task),
             thread_id=thread_id,
             resume=resume or parse_session_id(stored, config.runtime.name),
             has_history=has_history,
@@ -111,11 +122,15 @@ class RunPerformer:
         try:
             ending = await self._invoke(active)
         except asyncio.CancelledError:
-            status, why = active.wanted_end or ("cancelled", "it was cancelled")
-            ending = self._fail_run(active, status, status, why)
+            status, code, why = active.wanted_end or ("cancelled", "cancelled", "it was cancelled")
+            ending = self._fail_run(active, status, code, why)
         except (InvocationError, StorageError) as error:
-            code = find_error_code(error)
-            ending = self._fail_run(active, "timeout" if code == "timeout" else "failed", code, str(error))
+            code, status = find_error_code(error), "failed"
+            if code == "timeout":
+                status = "timeout"
+            elif code == "storage" and active.request.is_repeated:
+                status = "stopped"  # no reason to give up what was delegated, or a result
+            ending = self._fail_run(active, status, code, str(error))
         except Exception:
             crash = self._parts.ids.new_id("run_crash")
             logger.exception("crash %s: run %s", crash, active.run.id)
@@ -133,13 +148,16 @@ class RunPerformer:
             raise asyncio.CancelledError
         if not await self._begin_run(active):
             return self._fail_run(active, "cancelled", "cancelled", "another process gave it an end")
+        if active.request.is_woken and not active.results:
+            return self._fail_run(active, "cancelled", NO_RESULTS, "another turn holds the results it was woken for")
         run, request, agents = active.run, active.request, self._parts.agents
         # Its file may have changed while it waited; what was chosen for the run stays.
         config = agents.resolve_agent(
             run.agent, model=run.model, runtime=run.runtime, is_child=run.parent_run_id is not None
         )
-        may_spawn = run.depth < active.limits.max_depth
-        await self.run_observer(self._hooks.on_message(run.thread_id, "user", run.prompt))
+        may_spawn = run.depth < active.context.limits.max_depth
+        if not request.is_woken and request.answers is None:
+            await self.run_observer(self._hooks.on_message(run.thread_id, "user", run.prompt))
         caller = Caller(
             thread_id=run.thread_id,
             run_id=run.id,
@@ -151,28 +169,31 @@ class RunPerformer:
             root_run_id=run.root_run_id,
             may_spawn=may_spawn,
         )
+        has_history = active.stored_session is not None or await self._find_history(active)
         session = self.request_session(
             run.thread_id,
             config,
             stored=active.stored_session,
             may_spawn=may_spawn,
-            has_history=active.stored_session is not None
-            or len(await self._store.list_messages(run.thread_id, limit=2)) > 1,
+            has_task=run.task_id is not None,
+            has_history=has_history,
             cwd=request.cwd,
             resume=request.session_id,
             may_wait=request.may_wait,
         )
         answer = await self._parts.invoker.invoke(
             session,
-            prompt=run.prompt,
+            prompt=join_results(active.results, run.prompt),
             caller=caller,
             tell=partial(self._emit_event, active, caller),
             call_tool=self._parts.call_tool,
             own_tools=self._parts.own_tools,
             limits=config.turn,
+            budget=active.context.share,
             timeout=request.timeout if request.timeout is not None else config.timeout,
-            before=partial(self._make_prompt, run),
+            before=partial(self._make_prompt, active, has_history),
             on_session_id=partial(_note_session, active),
+            recorder=StepRecorder(run.id, self._log.add_steps, mask=self._parts.find_mask(), clock=self._parts.clock),
         )
         return end_with_answer(run, answer, self.create_message(run, "assistant", answer.text, self._parts.clock.now()))
 
@@ -202,6 +223,9 @@ class RunPerformer:
             if outcome is not None:
                 active.run = structs.replace(run, status="running", started_at=started)
                 active.stored_session = outcome.session_id
+                active.results = outcome.results
+                active.context.has_tasks |= bool(outcome.results)
+                active.context.run = active.run
                 self._freshness.note_beginning(run.thread_id, outcome.last)
                 await self._take_place(active)
             return outcome is not None
@@ -224,13 +248,36 @@ class RunPerformer:
             await asyncio.wait((other.ended,))
         running[thread_id] = active
 
-    async def _make_prompt(self, run: Run, prompt: str, warmth: Warmth) -> str:
-        about = Invoking(run_id=run.id, agent=run.agent, model=run.model, runtime=run.runtime, session=warmth)
+    async def _find_history(self, active: ActiveRun) -> bool:
+        """Whether the thread has messages besides the one that the run answers."""
+        if active.request.is_new_thread:
+            return False
+        own = 0 if active.request.is_woken else 1
+        return len(await self._store.list_messages(active.run.thread_id, limit=own + 1)) > own
+
+    async def _make_prompt(self, active: ActiveRun, has_history: bool, prompt: str, warmth: Warmth) -> str:
+        run = active.run
+        if active.request.answers is not None and warmth == "resumed":
+            prompt = RESUMED + prompt
+        about = Invoking(
+            run_id=run.id,
+            agent=run.agent,
+            model=run.model,
+            runtime=run.runtime,
+            session=warmth,
+            has_history=has_history,
+        )
         return await self._hooks.on_before_invoke(run.thread_id, prompt, about)
 
     def _emit_event(self, active: ActiveRun, caller: Caller, type: str, data: Mapping[str, Any]) -> None:
+        context = active.context
+        context.note_event(self._parts.clock.monotonic())
         if type == "usage":
-            active.used += read_usage(data)
+            usage = read_usage(data)
+            active.used += usage
+            context.share.note_usage(usage)
+        elif type == DELTA and active.run.task_id is not None:
+            self._on_task_text(active.run.task_id, str(data.get("text", "")))
         self._log.emit(type, data, caller)
 
     async def _finish_run(self, active: ActiveRun, ending: Ending) -> None:
@@ -238,7 +285,15 @@ class RunPerformer:
         run = active.run
         await self._end_steering(active)
         session_id = None if active.session is None else format_session_id(run.runtime, active.session[0])
-        ending = structs.replace(ending, usage=ending.usage or active.used, session_id=session_id)
+        await active.context.share.close()
+        ending = structs.replace(
+            ending,
+            usage=ending.usage or active.used,
+            session_id=session_id,
+            results=self._create_results(active) if ending.status == "completed" else (),
+            has_tasks=active.context.has_tasks,
+            has_share=active.context.share.is_shared,
+        )
         final, events = await self._store_end(active, ending)
         self._active.remove(active)
         if events is not None:
@@ -246,6 +301,14 @@ class RunPerformer:
         if self._active.running.get(run.thread_id) is active:
             del self._active.running[run.thread_id]
         active.ended.set_result(final)
+
+    def _create_results(self, active: ActiveRun) -> list[Message]:
+        """The results that the turn held, as messages of its thread: a later session must find them there."""
+        now = self._parts.clock.now()
+        return [
+            self.create_message(active.run, "system", describe_result(task), now, kind="result")
+            for task in active.results
+        ]
 
     async def _end_steering(self, active: ActiveRun) -> None:
         """Let a message that is being sent to the turn arrive, and no further one."""
@@ -259,10 +322,11 @@ class RunPerformer:
     async def _store_end(self, active: ActiveRun, least: Ending) -> tuple[Run, list[Event] | None]:
         """The ended run and the events stored with it; None when another process ended it.
 
-        Its pending events are stored too; if they cannot be, only `least` is.
+        Its pending events and steps are stored too; if they cannot be, only `least` is.
         """
         run = active.run
-        ending = structs.replace(least, events=[*await self._log.take_unstored(run.id), *least.events])
+        events = [*await self._log.take_unstored(run.id), *least.events]
+        ending = structs.replace(least, events=events, steps=self._log.take_steps(run.id))
         failures = 0
         while True:
             try:

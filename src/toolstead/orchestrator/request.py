@@ -8,9 +8,13 @@ from typing import Protocol
 
 import msgspec
 
+from toolstead.delegation.task_store import TaskClaim
 from toolstead.invoker.runtime import Runtime, SessionSpec, TurnLimits
 from toolstead.types.call import Caller
 from toolstead.types.run import TreeLimits
+
+SIGNAL = "signal"
+"""The kind of a message from a sub-agent to the agent that delegated."""
 
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +64,7 @@ class AgentConfigs(Protocol):
         """The preferred runtime if it runs this model, else the one that does. Raises RuntimeFailureError."""
         ...
 
-    def build_spec(self, config: RunConfig, *, cwd: Path, may_spawn: bool) -> SessionSpec:
+    def build_spec(self, config: RunConfig, *, cwd: Path, may_spawn: bool, has_task: bool = False) -> SessionSpec:
         """What a session of this agent is built with, now."""
         ...
 
@@ -79,6 +83,12 @@ class RunRequest:
         attempt: Which try of the same work it is; only the first one counts as a child.
         may_wait: False for a child whose parent waits for it: where others wait for a room or behind another run of
             the thread, it is refused. So a run that holds a room never waits for one: no deadlock.
+        kind: That of the message that is stored.
+        claim: That of the task which the run works on; checked when the run is accepted.
+        turn: Which turn of which attempt it is.
+        answers: The stored message that it answers, where a run before it was to and was lost.
+        is_woken: The run has no words of its own: it answers the results that wait in its thread.
+        is_new_thread: The thread cannot be there yet.
     """
 
     prompt: str
@@ -99,6 +109,22 @@ class RunRequest:
     depth: int = 0
     attempt: int = 1
     may_wait: bool = True
+    kind: str = "text"
+    claim: TaskClaim | None = None
+    turn: str = ""
+    answers: str | None = None
+    is_woken: bool = False
+    is_new_thread: bool = False
+
+    @property
+    def belongs_to_tree(self) -> bool:
+        """Whether its budget is that of a tree in which something was delegated."""
+        return self.claim is not None or self.is_woken or self.kind == SIGNAL
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the same work is done again where the run ends with its process: a task's, or that of a result."""
+        return self.claim is not None or self.is_woken
 
     def as_child_of(self, caller: Caller) -> RunRequest:
         """The request as that of a child: a tool call of the caller's run makes it, and waits for its end."""
@@ -108,7 +134,6 @@ class RunRequest:
             parent_agent=caller.agent_id or "",
             parent_thread_id=caller.thread_id,
             root_run_id=caller.root_run_id or caller.run_id,
-            task_id=caller.task_id,
             depth=caller.depth + 1,
             may_wait=False,
         )

@@ -95,6 +95,10 @@ BAD_FILES: dict[str, BadFile] = {
         make_file("gates: [{command: x, time: 3}]\n"), 4, 22, ("`time` is no key of a gate", "`timeout`")
     ),
     "a gate of files with time": BadFile(make_file("gates: [{files: [y], timeout: 3}]\n"), 4, 22, ("only a command",)),
+    "a gate for a shell": BadFile(make_file("gates: [{command: a && b}]\n"), 4, 19, ("no shell is started", "`&&`")),
+    "a gate with an open quote": BadFile(make_file('gates: [{command: a "b}]\n'), 4, 19, ("quotes do not match",)),
+    "a gate outside the folder": BadFile(make_file("gates: [{files: [a, ../b]}]\n"), 4, 21, ("leads out of",)),
+    "a gate of no files": BadFile(make_file("gates: [{files: []}]\n"), 4, 17, ("name at least one",)),
     # custom tools
     "a tool without a name": BadFile(make_file("tools:\n  - prompt: x\n"), 5, 5, ("needs a `name`",)),
     "a tool without a prompt": BadFile(make_tool("description: x\n"), 5, 5, ("needs a `prompt`", "{{text}}")),
@@ -149,7 +153,6 @@ BAD_FILES: dict[str, BadFile] = {
     "a key of Claude Code": BadFile(make_file("color: red\n"), 4, 1, ("`color`", "no effect"), "warning"),
     # what is not used here
     "a tool of Claude Code": BadFile(make_file("tools: [Read]\n"), 4, 9, ("Claude Code's own tool",), "note"),
-    "gates": BadFile(make_file("gates: [{command: make, timeout: 5}]\n"), 4, 8, ("delegated tasks",), "note"),
     # files of Claude Code
     "an unknown key there": BadFile(
         make_file("descripton: x\n"), 4, 1, ("`descripton`", "`description`"), "warning", "claude"

@@ -20,6 +20,7 @@ from toolstead.types.agent import AgentLimits
 BEYOND = {
     *("an unknown model", "an unknown runtime", "a bad schema", "a flag as required", "a foreign reference"),
     *("two tools of one name", "parameters that are no object", "a bad model of a tool"),
+    *("a gate for a shell", "a gate with an open quote", "a gate outside the folder"),
     *("hidden in the description", "hidden in the body", "hidden in a schema"),
 }
 """Mistakes that a schema of the frontmatter cannot see."""

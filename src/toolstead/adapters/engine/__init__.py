@@ -1,0 +1,1 @@
+"""Engines that execute delegated work; each implements `delegation/engine.py`."""
