@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from toolstead.types.call import Allow, Ask, Deny, Rewrite
     from toolstead.types.content import Audio, Image, Text
     from toolstead.types.result import ToolResult
-    from toolstead.types.task import Verdict
     from toolstead.types.tool import Annotations
+    from toolstead.types.verdict import Verdict
 
 __version__ = "0.1.0"
 
@@ -47,7 +47,7 @@ _HOMES = {
     "ToolsteadError": "toolstead.errors",
     "UnknownToolError": "toolstead.errors",
     "Validation": "toolstead.tools.sources.json_file",
-    "Verdict": "toolstead.types.task",
+    "Verdict": "toolstead.types.verdict",
     "tool": "toolstead.plugins.decorator",
     "validate_tool_file": "toolstead.tools.sources.json_file",
 }

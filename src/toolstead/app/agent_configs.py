@@ -10,7 +10,7 @@ import msgspec
 
 from toolstead.adapters.claude.launch import CLAUDE_TOOLS
 from toolstead.agents.instructions import describe_helpers
-from toolstead.app.agents import LIMITS, SteadAgents, merge_limits
+from toolstead.app.agents import DELEGATING, HIDDEN, LIMITS, SteadAgents, merge_limits
 from toolstead.errors import RuntimeFailureError, UnknownAgentError
 from toolstead.invoker.runtime import SessionSpec, TurnLimits, built_in_instructions
 from toolstead.orchestrator.request import RunConfig
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from toolstead.app.settings import Settings
     from toolstead.invoker.runtime import Runtime
     from toolstead.tools.registry import Registry
-
-DELEGATING = "delegate_agent"
-"""The tool with which an agent delegates; without it, the agents that it could delegate to are not described."""
 
 
 class StoredAgentConfigs:
@@ -59,8 +56,9 @@ class StoredAgentConfigs:
         settings = self._settings()
         found = self._find_agent(agent or settings.runtime.agent, is_child=is_child)
         wanted = model or found.model or settings.runtime.model
-        if found.model and not model and not runtime and not found.runtime:
-            chosen = self.choose_runtime("", found.model)
+        has_own_model = bool(found.model and not model) or found.name in HIDDEN  # whose model a plugin's settings name
+        if has_own_model and not runtime and not found.runtime:
+            chosen = self.choose_runtime("", wanted)
         else:
             chosen = self.runtimes(runtime or found.runtime, wanted)
         limits = merge_limits(found.limits, settings.limits)
@@ -90,11 +88,11 @@ class StoredAgentConfigs:
             return self.runtimes.find_for_model(model)
         return runtime
 
-    def build_spec(self, config: RunConfig, *, cwd: Path, may_spawn: bool) -> SessionSpec:
+    def build_spec(self, config: RunConfig, *, cwd: Path, may_spawn: bool, has_task: bool = False) -> SessionSpec:
         """What a session of this agent is built with, now."""
         agent = self._find_agent(config.agent, is_child=True)
         may_spawn = may_spawn and self._registry.find_rule(agent.name).may_spawn
-        view = self._registry.find_view(agent.name, may_spawn=may_spawn)
+        view = self._registry.find_view(agent.name, may_spawn=may_spawn, has_task=has_task)
         own = {name for name, tool in view.tools.items() if tool.info.provenance.agent_name == agent.name}
         offered = [one for one in agent.custom_tools if one.name in own]  # the registry may hold a name by now
         helpers = self._agents.list_helpers(agent) if DELEGATING in view.tools else []
@@ -111,13 +109,14 @@ class StoredAgentConfigs:
             own_allowed=self._agents.list_own_allowed(agent),
             own_blocked=agent.disallowed_tools,
             may_spawn=may_spawn,
+            has_task=has_task,
             max_turns=agent.max_turns,
-            result_schema=_encode_schema(agent),
+            result_schema=_encode_schema(agent) if self._agents.is_prompt_child(agent.name) else "",
         )
 
     def _find_agent(self, name: str, *, is_child: bool) -> Agent:
         found = self._agents.find_agent(name)
-        if found is None or ("/" in name and not is_child):
+        if found is None or ("/" in name and not is_child and name not in HIDDEN):
             raise UnknownAgentError(name, list(self._agents.catalogue.agents))
         return found
 
@@ -181,8 +180,8 @@ def explain_agent(agent: Agent, loaded: LoadedSettings, runtime: str | None, rea
 
 
 def _encode_schema(agent: Agent) -> str:
-    """What the answer of a prompt tool's child must fit; that of an agent's own file is for delegated tasks."""
-    return msgspec.json.encode(agent.result_schema).decode() if "/" in agent.name and agent.result_schema else ""
+    """What the answer of a prompt tool's child must fit; that of every other agent is for delegated tasks."""
+    return msgspec.json.encode(agent.result_schema).decode() if agent.result_schema else ""
 
 
 def _named_own_tools(agent: Agent, runtime: str) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,25 +17,18 @@ import msgspec
 from toolstead.adapters.claude.launch import CLAUDE_TOOLS
 from toolstead.agents.agent_folder import AgentFile, AgentFolder
 from toolstead.agents.catalogue import AgentCatalogue, AgentChanges, describe_finding
-from toolstead.agents.prompt_tool import (
-    CHILD_INSTRUCTIONS,
-    FindProblems,
-    PromptCalls,
-    RunChild,
-    create_prompt_tool,
-    name_child,
-)
+from toolstead.agents.prompt_tool import CHILD_INSTRUCTIONS, RunChild, name_child
 from toolstead.agents.references import check_references
+from toolstead.agents.spawned_agent import describe_problem, name_spawned, narrow_agent, read_spawned
+from toolstead.agents.validator import VALIDATOR_AGENT
+from toolstead.app.agent_parts import AgentParts, PartsMaker
 from toolstead.app.agent_reading import create_reader, find_scope
+from toolstead.app.spawned_agents import SpawnedAgent, SpawnedAgents, digest_markdown
 from toolstead.app.watching import PollingWatcher
-from toolstead.errors import DefinitionError, TrustError, UnknownAgentError
-from toolstead.plugins.contract import PluginContext
-from toolstead.schema.compiled import compile_schema
+from toolstead.errors import InvalidAgentError, RefusedError, TrustError, UnknownAgentError
 from toolstead.schema.visible import escape_unseen
-from toolstead.tools.definition import RegisteredTool, define_tool
-from toolstead.tools.generation import ToolReason, ViewRule, Visibility
-from toolstead.types.agent import Agent, AgentLimits, Finding, PromptTool
-from toolstead.types.tool import Provenance
+from toolstead.tools.generation import ToolReason, ViewRule
+from toolstead.types.agent import NO_LIMITS, Agent, AgentLimits, Finding, PromptTool
 
 if TYPE_CHECKING:
     from toolstead.app.places import Places
@@ -46,11 +39,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
+DELEGATING = "delegate_agent"
+"""The tool with which an agent delegates; without it, the agents that it could delegate to are not described."""
+SPAWNING = "spawn_agent"
 LIMITS = AgentLimits.__struct_fields__
+UNNAMED = "unnamed"
+"""The name of a spawned agent whose markdown has none."""
 MOST_GONE = 1_000
 """Views that are kept of agents and tools whose files are gone: a run of them may still go on."""
-REPAIRED = 2.0
-"""A call of a prompt tool may take as long as its run and the one that repairs the answer."""
+HIDDEN = {VALIDATOR_AGENT.name: VALIDATOR_AGENT}
+"""Agents that only we ask: they stand in no list, and nobody can delegate to them."""
 
 
 class ApprovedAgents:
@@ -80,19 +78,6 @@ class ApprovedAgents:
         return files
 
 
-class _AgentParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made of one agent: the rules of its view and of its children's, by name; and what could not be made.
-
-    Attributes:
-        seconds: How long a run of it may take.
-    """
-
-    agent: Agent
-    seconds: float
-    rules: Mapping[str, ViewRule]
-    findings: Sequence[Finding] = ()
-
-
 class SteadAgents:
     """Finds agents, and keeps their views up to date.
 
@@ -108,7 +93,6 @@ class SteadAgents:
         *,
         settings: Callable[[], Settings],
         run_child: RunChild,
-        find_problems: FindProblems,
     ) -> None:
         """Read nothing yet.
 
@@ -118,14 +102,15 @@ class SteadAgents:
             registry: Whose views are set.
             settings: The current settings.
             run_child: Runs the children of tools that are prompts.
-            find_problems: Validates their answers.
         """
         self.users = AgentFolder(places.user / "agents", "user")
-        self.catalogue = AgentCatalogue([ApprovedAgents(trust), self.users], create_reader())
+        self._reader = create_reader()
+        self.catalogue = AgentCatalogue([ApprovedAgents(trust), self.users], self._reader)
         self._settings, self._registry = settings, registry
-        self._run_child, self._find_problems = run_child, find_problems
+        self._maker = PartsMaker(run_child)
         self._loading = asyncio.Lock()
-        self._parts: dict[str, _AgentParts] = {}
+        self._parts: dict[str, AgentParts] = {}
+        self._spawned = SpawnedAgents()
         self._rules: dict[str, ViewRule] = {}
         self._logged: frozenset[Finding] = frozenset()
 
@@ -138,13 +123,17 @@ class SteadAgents:
             return changes
 
     def find_agent(self, name: str) -> Agent | None:
-        """The agent of a name; also the child of a tool that is a prompt, under the name that `name_child` gives it."""
-        if (found := self.catalogue.agents.get(name)) is not None:
+        """The agent of a name: of a file, a hidden or spawned one, or the child of a prompt tool (see `name_child`)."""
+        if (found := HIDDEN.get(name) or self._find_whole(name)) is not None:
             return found
-        parent, _, tool = name.partition("/")
-        agent = self.catalogue.agents.get(parent)
+        parent, _, tool = name.rpartition("/")
+        agent = self._find_whole(parent)
         definition = next((one for one in agent.custom_tools if one.name == tool), None) if agent is not None else None
         return None if agent is None or definition is None else _derive_child(agent, definition)
+
+    def is_prompt_child(self, name: str) -> bool:
+        """Whether the agent of a name works for calls of a tool that is a prompt."""
+        return "/" in name and self._spawned.find_name(name) is None
 
     def find_findings(self) -> list[Finding]:
         """What the checks found in the files as they are now, tools and agents that match nothing included."""
@@ -165,66 +154,170 @@ class SteadAgents:
         return self._registry.find_rule(agent.name).explain_tools(self._registry.current, may_spawn=depth > 0)
 
     def list_helpers(self, agent: Agent) -> list[Agent]:
-        """The agents that one may delegate to: those of its own list, else those of the settings."""
-        named = self._settings().multi_agent.agents if agent.agents is None else agent.agents
-        known = self.catalogue.agents
-        return [known[name] for name in dict.fromkeys(named) if name in known and name != agent.name]
+        """The agents that one may delegate to: those of its own list, else those of the settings.
+
+        A spawned agent's list narrows that of the agent above it, and never has the file's agent itself in it.
+        """
+        first, *below = self._list_written(agent.name) or (agent,)
+        named = self._settings().multi_agent.agents if first.agents is None else first.agents
+        for given in below:
+            named = named if given.agents is None else [name for name in named if name in given.agents]
+        known, own = self.catalogue.agents, (agent.name, first.name)
+        return [known[name] for name in dict.fromkeys(named) if name in known and name not in own]
+
+    def may_delegate_to(self, name: str) -> list[str]:
+        """The names of the agents that the one of a name may delegate to; none for one that is not there."""
+        agent = self.find_agent(name)
+        return [] if agent is None else [one.name for one in self.list_helpers(agent)]
+
+    def list_delegates(self) -> list[str]:
+        """The agents that the settings let everybody delegate to."""
+        return [name for name in dict.fromkeys(self._settings().multi_agent.agents) if name in self.catalogue.agents]
+
+    def may_spawn_markdown(self, name: str) -> bool:
+        """Whether the agent of a name may start one that it gives as markdown: not with `agents: []`.
+
+        The children of tools that are prompts have none either.
+        """
+        agent = self.find_agent(name)
+        return agent is not None and agent.agents != ()
 
     def list_own_allowed(self, agent: Agent) -> tuple[tuple[str, ...], ...]:
-        """The lists that must each name a runtime's own tool: that of the agent; for a child also that of its tool."""
-        parent = self.catalogue.agents.get(agent.name.partition("/")[0], agent)
-        lists = dict.fromkeys((parent.tools, agent.tools))
+        """The lists that must each name a runtime's own tool: that of the agent, and of each that it is below."""
+        whole = agent.name.rpartition("/")[0] if self.is_prompt_child(agent.name) else agent.name
+        lists = dict.fromkeys(one.tools for one in (*self._list_written(whole), agent))
         return tuple(patterns for patterns in lists if patterns is not None)
+
+    def register_spawned(self, task_id: str, parent: str, markdown: str, *, was_accepted: bool = False) -> Agent:
+        """Make an agent known that a model gives as markdown, and return it under the name that it runs under.
+
+        The same arguments give the same agent, in every process: where a spawned agent is the parent, that one is
+        registered first. Nothing happens where it is known already. Its model is that of its markdown alone: a
+        caller that starts it passes the model and the runtime of the parent's run where it names none.
+
+        Args:
+            task_id: The task that it works on; another one of the same task takes its place.
+            parent: The agent that gives it, by the name that it runs under.
+            markdown: The frontmatter and the body, as in a file.
+            was_accepted: It was registered for this task before, maybe by another process: what files and settings
+                allow less by now narrows it, and is no reason to refuse it.
+
+        Raises:
+            UnknownAgentError: There is no such parent, or no more the file above it.
+            RefusedError: The parent may start no agents.
+            InvalidAgentError: The markdown is no agent, or has what a call cannot give.
+        """
+        digest = digest_markdown(markdown)
+        known = self._spawned.find_same(task_id, parent, digest)
+        if known is None:
+            given = self._read_spawned(parent, markdown, was_accepted=was_accepted)
+            root, *above = self._list_written(parent)
+            name = name_spawned(root.name, given.name, task_id)
+            lineage = (*above, msgspec.structs.replace(given, name=name))
+            parts = self._make_spawned((root, *lineage))
+            if parts.findings:
+                raise InvalidAgentError([describe_problem(one.message, one.line, one.column) for one in parts.findings])
+            known = SpawnedAgent(
+                name=name, task_id=task_id, parent=parent, digest=digest, root=root.name, given=lineage, parts=parts
+            )
+            for gone in self._spawned.add(known):
+                self._change_rules({}, gone.parts.rules)
+            self._change_rules(parts.rules)
+        if (agent := self._find_whole(known.name)) is None:
+            raise UnknownAgentError(known.root, list(self.catalogue.agents))
+        return agent
+
+    def forget_spawned(self, name: str) -> None:
+        """Forget a spawned agent, when its task has ended; a run that still goes on sees no tools any more."""
+        if (known := self._spawned.find_name(name)) is not None:
+            self._spawned.remove(known)
+            self._change_rules({}, known.parts.rules)
+
+    def _read_spawned(self, parent: str, markdown: str, *, was_accepted: bool) -> Agent:
+        if (above := self.find_agent(parent)) is None:
+            raise UnknownAgentError(parent, list(self.catalogue.agents))
+        if not self.may_spawn_markdown(parent):
+            why = "it works for one call of a tool" if self.is_prompt_child(parent) else "its `agents` is []"
+            raise RefusedError(f"the agent {parent} may start no agents: {why}; do the work yourself")
+        return read_spawned(
+            markdown,
+            name=UNNAMED,
+            reader=self._reader,
+            parent_limits=NO_LIMITS if was_accepted else self._limit_agent(above).limits,
+            parent_max_turns=None if was_accepted else above.max_turns,
+            parent_agents=None if was_accepted else self.may_delegate_to(parent),
+            taken=() if was_accepted else self.catalogue.agents,
+        )
+
+    def _find_whole(self, name: str) -> Agent | None:
+        """The agent of a file, or a spawned one as it runs now; None for one below a file that is gone."""
+        written = self._list_written(name)
+        return self._derive_spawned(written) if len(written) > 1 else next(iter(written), None)
+
+    def _list_written(self, name: str) -> tuple[Agent, ...]:
+        """What defines an agent: its file; for a spawned one also the markdown of each below that, its own last."""
+        spawned = self._spawned.find_name(name)
+        root = self.catalogue.agents.get(name if spawned is None else spawned.root)
+        if root is None:
+            return ()
+        return (root,) if spawned is None else (root, *spawned.given)
+
+    def _derive_spawned(self, written: Sequence[Agent]) -> Agent:
+        """A spawned agent as it runs: within what each above it may do by its file and the settings of this moment."""
+        return reduce(narrow_agent, written[1:], self._limit_agent(written[0]))
+
+    def _limit_agent(self, agent: Agent) -> Agent:
+        """The agent with every limit that it has in effect."""
+        limits = merge_limits(agent.limits, self._settings().limits)
+        return msgspec.structs.replace(agent, limits=AgentLimits(**{name: getattr(limits, name) for name in LIMITS}))
 
     def _set_rules(self) -> None:
         """Make the views of new and changed agents; the others keep theirs, with what they remember."""
         before, self._parts = self._parts, {}
         limits, agents = self._settings().limits, self.catalogue.agents
-        for name, agent in agents.items():
+        for name, agent in {**agents, **HIDDEN}.items():
             seconds, known = agent.limits.run_timeout or limits.run_timeout, before.get(name)
-            # The same object: equal ones may differ where `true` and `1` do.
-            is_same = known is not None and known.agent is agent and known.seconds == seconds
-            self._parts[name] = known if known is not None and is_same else self._make_parts(agent, seconds)
-        rules = {name: rule for parts in self._parts.values() for name, rule in parts.rules.items()}
+            hidden = self._find_useless(agent)
+            is_same = known is not None and known.is_made_of(agent, seconds) and known.hidden == hidden
+            self._parts[name] = (
+                known if known is not None and is_same else self._maker.make_parts(agent, seconds, hidden)
+            )
+        for spawned in self._spawned:
+            # Below a file that is gone it keeps its view, as a run of that file does.
+            if written := self._list_written(spawned.name):
+                spawned.parts = self._make_spawned(written, spawned.parts)
+        made = (*self._parts.values(), *(spawned.parts for spawned in self._spawned))
+        rules = {name: rule for parts in made for name, rule in parts.rules.items()}
         # Without a rule, a run that outlives its file would see every tool.
         gone = {name: rule for name, rule in self._rules.items() if name not in rules and name not in agents}
         kept = dict(list(gone.items())[-MOST_GONE:])
         self._rules = {**kept, **rules}
         self._registry.set_view_rules(self._rules)
 
-    def _make_parts(self, agent: Agent, seconds: float) -> _AgentParts:
-        visibility = _visibility_of(agent)
-        own: dict[str, RegisteredTool] = {}
-        findings: list[Finding] = []
-        for one in agent.custom_tools:
-            try:
-                own[one.name] = self._define_prompt_tool(agent, one, seconds)
-            except DefinitionError as error:
-                findings.append(Finding(severity="error", source=agent.origin, message=str(error)))
-        rules: dict[str, ViewRule] = {}
-        if visibility or own:
-            rules[agent.name] = ViewRule(visibility=visibility, own=own)
-        for definition in agent.custom_tools if own else ():
-            narrowed = () if definition.tools is None else (_narrow_child(agent, definition.name, definition.tools),)
-            rules[name_child(agent.name, definition.name)] = ViewRule(
-                visibility=(*visibility, *narrowed), may_spawn=False
-            )
-        return _AgentParts(agent=agent, seconds=seconds, rules=rules, findings=findings)
+    def _find_useless(self, agent: Agent) -> Mapping[str, str]:
+        """Tools that could never succeed for an agent, each with the reason."""
+        if self.list_helpers(agent):
+            return {}
+        why = f"the agent {agent.name} may delegate to nobody"
+        # Where the settings name nobody, nobody sees the one tool, and no rule is needed for it.
+        hidden = {DELEGATING: why} if self._settings().multi_agent.agents else {}
+        return hidden | {SPAWNING: why} if agent.agents == () else hidden
 
-    def _define_prompt_tool(self, agent: Agent, definition: PromptTool, seconds: float) -> RegisteredTool:
-        schema = definition.result_schema
-        compiled = None if schema is None else compile_schema(schema, tool=definition.name, field="result_schema")
-        calls = PromptCalls(
-            definition=definition,
-            run_child=self._run_child,
-            result_schema=compiled,
-            find_problems=self._find_problems,
-        )
-        return define_tool(
-            create_prompt_tool(calls, timeout=seconds * REPAIRED),
-            Provenance(source="agent", origin=agent.origin, agent_name=agent.name),
-            PluginContext(name=agent.name),
-        )
+    def _make_spawned(self, written: Sequence[Agent], before: AgentParts | None = None) -> AgentParts:
+        root, *given = written
+        agent = self._derive_spawned(written)
+        seconds = agent.limits.run_timeout or self._settings().limits.run_timeout
+        if before is not None and before.is_made_of(root, seconds) and before.hidden == self._find_useless(agent):
+            return before
+        above = self._parts.get(root.name) or self._maker.make_parts(root, seconds)
+        hidden = self._find_useless(agent)
+        return self._maker.make_spawned_parts(agent, seconds, above=above, given=given, hidden=hidden)
+
+    def _change_rules(self, rules: Mapping[str, ViewRule], gone: Collection[str] = ()) -> None:
+        for name in gone:
+            self._rules.pop(name, None)
+        self._rules.update(rules)
+        self._registry.change_view_rules(rules, gone=gone)
 
     def _log_findings(self) -> None:
         found = self.find_findings()
@@ -257,23 +350,6 @@ def merge_limits(own: AgentLimits, settings: LimitSettings) -> LimitSettings:
     return msgspec.structs.replace(
         settings, **{name: value for name in LIMITS if (value := getattr(own, name)) is not None}
     )
-
-
-def _visibility_of(agent: Agent) -> tuple[Visibility, ...]:
-    if agent.tools is None and not agent.disallowed_tools:
-        return ()
-    return (
-        Visibility(
-            allowed=("*",) if agent.tools is None else agent.tools,
-            blocked=agent.disallowed_tools,
-            allowed_by=f"`tools` of the agent {agent.name}",
-            blocked_by=f"`disallowed_tools` of the agent {agent.name}",
-        ),
-    )
-
-
-def _narrow_child(agent: Agent, tool: str, patterns: Sequence[str]) -> Visibility:
-    return Visibility(allowed=patterns, allowed_by=f"`tools` of {agent.name}'s tool {tool}")
 
 
 def _derive_child(agent: Agent, definition: PromptTool) -> Agent:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from toolstead.app.file_client import HttpFiles, InProcessFiles
 from toolstead.app.server_file import ServerFile
+from toolstead.app.task_client import HttpTasks, InProcessTasks
 from toolstead.errors import ServeError
 
 if TYPE_CHECKING:
@@ -36,13 +37,14 @@ class InProcessClient:
 
     Attributes:
         files: Its shared files.
+        tasks: Its delegated tasks.
     """
 
     url = None
 
     def __init__(self, stead: Toolstead, *, lost_server: str | None = None) -> None:
         self._stead = stead
-        self.files = InProcessFiles(stead)
+        self.files, self.tasks = InProcessFiles(stead), InProcessTasks(stead)
         self.lost_server = lost_server
 
     async def describe_state(self) -> Mapping[str, Any]:
@@ -135,6 +137,7 @@ class HttpClient:
     Attributes:
         url: Its address.
         files: Its shared files.
+        tasks: Its delegated tasks.
     """
 
     lost_server = None
@@ -149,6 +152,7 @@ class HttpClient:
             raise ServeError(f"{url}: an address begins with http:// or https://")
         self.url = url.rstrip("/")
         self.files = HttpFiles(self._send_request, self._check_keys)
+        self.tasks = HttpTasks(self._send_request, self._check_keys, self._follow_events)
         import httpx2  # not above: most commands find no server
 
         # A token goes to the address it is for, and nowhere else: no proxies, no redirects.
@@ -250,11 +254,9 @@ class HttpClient:
         body = {"prompt": prompt, **{key: value for key, value in options.items() if value is not None}}
         run = f"/api/runs/{self._check_keys(await self._send_request('POST', '/api/runs', body), {'runId'})['runId']}"
         try:
-            async with self._open("GET", f"{run}/events", accept="text/event-stream", seconds=None) as response:
-                async for line in response.aiter_lines():
-                    if line.startswith("data:"):
-                        event = json.loads(line[5:])
-                        on_event(event["type"], event["data"])
+            async with self._follow_events(f"{run}/events") as events:
+                async for event in events:
+                    on_event(event["type"], event["data"])
         except asyncio.CancelledError:
             await self._send_request("POST", f"{run}/cancel", {})
             raise
@@ -273,6 +275,12 @@ class HttpClient:
             return json.loads(data) if data else None
         except ValueError:
             raise self._foreign_server(path) from None
+
+    @asynccontextmanager
+    async def _follow_events(self, path: str) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
+        """The events of a stream, which begins before this is entered; it ends when the server ends it."""
+        async with self._open("GET", path, accept="text/event-stream", seconds=None) as response:
+            yield _read_events(response)
 
     @asynccontextmanager
     async def _open(
@@ -343,6 +351,16 @@ async def open_client(
                 return
     async with create_stead() as stead:
         yield InProcessClient(stead, lost_server=address)
+
+
+async def _read_events(response: httpx2.Response) -> AsyncGenerator[dict[str, Any]]:
+    """Each event of a stream. Not line by line as the library has lines: texts may have U+2028 and the like in them."""
+    held = b""
+    async for data in response.aiter_bytes():
+        *lines, held = (held + data).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                yield json.loads(line[5:])
 
 
 def _quote_id(id: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
@@ -17,6 +18,7 @@ from toolstead.adapters.installing import install_command, reinstall_command
 from toolstead.adapters.providers.catalogue import MAIN, VENDORS, VendorState, find_model, state_of
 from toolstead.app.keys import SERVICE, Keys
 from toolstead.app.masks import mask_value
+from toolstead.app.plugin_places import is_switched_on
 from toolstead.app.runtimes import (
     PROGRAMS,
     Choice,
@@ -27,8 +29,9 @@ from toolstead.app.runtimes import (
     usual_keys,
     usual_runtime,
 )
-from toolstead.app.settings import RuntimeSettings
+from toolstead.app.settings import RuntimeSettings, Settings
 from toolstead.errors import RuntimeFailureError
+from toolstead.types.plugin_row import PluginRow
 
 EXTRAS = {
     "models": ("pydantic-ai-slim", "anthropic", "openai", "google-genai"),
@@ -38,6 +41,7 @@ EXTRAS = {
     "keyring": ("keyring",),
 }
 """The packages that an extra brings."""
+VALIDATION_OFF = "validation: off; `toolstead plugins enable validation` has every delegated result reviewed by a model"
 
 
 class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +69,7 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
         runtimes: What can drive a model: the programs, our own loop, a script.
         models: The APIs.
         extras: The optional parts.
+        review: Who reviews delegated results, where that deserves a word; else empty.
     """
 
     choice: Choice
@@ -72,6 +77,7 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
     runtimes: list[DoctorFinding]
     models: list[DoctorFinding]
     extras: list[DoctorFinding]
+    review: str = ""
 
     @property
     def can_answer(self) -> bool:
@@ -88,6 +94,7 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
             "runtimes": msgspec.to_builtins(self.runtimes),
             "models": msgspec.to_builtins(self.models),
             "extras": msgspec.to_builtins(self.extras),
+            "review": self.review,
         }
 
 
@@ -112,6 +119,22 @@ def examine_setup(settings: RuntimeSettings, keys: Keys | None = None) -> Doctor
         models=models,
         extras=extras,
     )
+
+
+def examine_review(settings: Settings, rows: Mapping[str, PluginRow]) -> str:
+    """A sentence about reviews, where work can be delegated and no model reviews it; else empty.
+
+    Args:
+        settings: The settings.
+        rows: What people switched.
+    """
+
+    def is_on(name: str) -> bool:
+        stored = rows.get(name, PluginRow()).enabled
+        return is_switched_on(name, stored, settings.plugins.get(name, {}), is_first_party=True)
+
+    can_delegate = bool(settings.multi_agent.agents) or is_on("delegation")
+    return VALIDATION_OFF if can_delegate and not is_on("validation") else ""
 
 
 def _chosen_runtime(settings: RuntimeSettings, keys: Keys) -> tuple[Choice, str | None]:

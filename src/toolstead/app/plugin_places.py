@@ -9,10 +9,10 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolstead.app.version import VERSION
 from toolstead.errors import TrustError, UnreadableTrustError
@@ -27,12 +27,28 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FIRST_PARTY = ("context", "plan", "time", "vfs", "web")
-BARE = frozenset({"plan", "vfs", "web"})
+FIRST_PARTY = ("agents", "context", "delegation", "plan", "time", "validation", "vfs", "web")
+OPTIONAL = frozenset({"validation"})
+"""First-party plugins that are off until they are switched on, because they cost something."""
+BARE = frozenset({"agents", "plan", "vfs", "web"})
 """First-party plugins whose tools keep the names the documents give them."""
 
 PROJECT_FOLDER = Path(".toolstead/plugins")
 LARGEST_FILE = 8 * 1024 * 1024
+
+
+def is_switched_on(name: str, stored: bool | None, table: Mapping[str, Any], *, is_first_party: bool) -> bool:
+    """Whether a plugin is in use.
+
+    Args:
+        name: The plugin.
+        stored: What a person switched, which comes first.
+        table: Its table in the settings files.
+        is_first_party: Whether it comes with us.
+    """
+    if stored is not None:
+        return stored
+    return bool(table.get("enabled", not (is_first_party and name in OPTIONAL)))
 
 
 class PluginPlaces:

@@ -24,6 +24,7 @@ from toolstead.types.result import Failure, ToolResult
 if TYPE_CHECKING:
     import httpx2
 
+    from toolstead.app.delegating import DelegationParts
     from toolstead.orchestrator.event_log import EventLog
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.shared_files import SharedFiles
@@ -54,6 +55,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         open_store: The database, opened when it is first needed.
         conversations: Threads and runs, opened likewise.
         open_files: The shared files, opened likewise.
+        open_delegation: Delegated work, opened likewise.
         hooks: Those of all plugins, for broadcasts.
         http: The guarded client and the hosts that the settings allow now.
         search: Searches the web; None where nothing can.
@@ -62,6 +64,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     open_store: Callable[[], Awaitable[Store]]
     conversations: Callable[[], Awaitable[Orchestrator]]
     open_files: Callable[[], Awaitable[SharedFiles]]
+    open_delegation: Callable[[], Awaitable[DelegationParts]]
     dispatcher: Callable[[], Dispatcher]
     log: EventLog
     hooks: HookRunner
@@ -71,6 +74,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
 def create_context(name: str, parts: Parts, *, first_party: bool) -> PluginContext:
     """The context of a plugin, with every power that this stead has."""
+    from toolstead.app.task_powers import PluginTasks
+
     return PluginContext(
         name=name,
         logger=logging.getLogger(f"toolstead.plugin.{name}"),
@@ -78,7 +83,7 @@ def create_context(name: str, parts: Parts, *, first_party: bool) -> PluginConte
         invoker=PluginAgents(parts),
         threads=PluginThreads(name, parts, first_party=first_party),
         files=PluginFiles(name, parts.open_files),
-        tasks=absent_power("tasks", "this version cannot delegate"),
+        tasks=PluginTasks(parts.open_delegation, parts.log.emit),
         http=PluginHttp(parts),
         search=parts.search or absent_power("search", "no search provider is configured"),
         call_tool=PluginCalls(name, parts),

@@ -9,25 +9,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from toolstead.app.masks import merge_tables, show_plugin, unmask_settings
+from toolstead.app.plugin_places import is_switched_on
 from toolstead.app.plugin_powers import Parts, create_context
 from toolstead.concurrency.owned_tasks import OwnedTasks, finish_despite_cancellation
 from toolstead.errors import DefinitionError, NotFoundError, StateError, StorageError
-from toolstead.orchestrator.store import PluginRow, Store
 from toolstead.plugins.host import PluginHost, PluginTool, PluginView, Wanted
 from toolstead.tools.definition import RegisteredTool, define_tool
 from toolstead.tools.sources import Offers, SourceChanges
+from toolstead.types.plugin_row import PluginRow
 from toolstead.types.tool import Problem, Provenance
 
 if TYPE_CHECKING:
     from toolstead.app.plugin_places import PluginPlaces
     from toolstead.app.settings import Settings
     from toolstead.app.state import State, Switches
-    from toolstead.plugins.contract import PluginContext
+    from toolstead.orchestrator.store import Store
+    from toolstead.plugins.contract import Plugin, PluginContext
     from toolstead.plugins.discovery import Discovered
     from toolstead.plugins.health import Health
     from toolstead.types.vfs import FileLimits
@@ -258,9 +263,11 @@ class Plugins:
     def _wanted_plugin(self, found: Discovered) -> Wanted:
         row = self._rows.get(found.name, PluginRow())
         table = self._settings().plugins.get(found.name, {})
-        enabled = row.enabled if row.enabled is not None else table.get("enabled", True)
+        enabled = is_switched_on(found.name, row.enabled, table, is_first_party=found.first_party)
         if found.first_party and found.name == "plan" and not self._settings().tools.include_plan_tool:
             enabled = False
+        if found.first_party and found.name == "agents" and not self._settings().multi_agent.agents:
+            found = _without_delegating(found)
         return Wanted(discovered=found, enabled=enabled, settings=self._settings_table(found.name, row.settings))
 
     def _settings_table(self, name: str, stored: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -277,6 +284,16 @@ class Plugins:
 
     def _start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
         self._tasks.start(work, name=name).add_done_callback(_log_failure)
+
+
+def _without_delegating(found: Discovered) -> Discovered:
+    """The `agents` plugin where nobody is named to delegate to: `delegate_agent` is not registered at all."""
+
+    def load() -> Plugin:
+        plugin: Plugin = found.load()
+        return replace(plugin, tools=[tool for tool in plugin.tools if tool.name != "delegate_agent"])
+
+    return structs.replace(found, load=load, version_key=f"{found.version_key} without delegate_agent")
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

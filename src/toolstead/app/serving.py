@@ -23,7 +23,12 @@ QUIET_SECONDS = 1.0
 
 
 def create_server(
-    parts: Wiring, thread_id: str, *, agent: str | None = None, tells_changes: bool = True
+    parts: Wiring,
+    thread_id: str,
+    *,
+    agent: str | None = None,
+    tells_changes: bool = True,
+    client_thread: str | None = None,
 ) -> ToolsteadServer:
     """A fresh MCP server; never share one between two connections."""
     import_module("toolstead.adapters.mcp.server")
@@ -36,23 +41,25 @@ def create_server(
         thread_id=thread_id,
         agent=agent,
         tells_changes=tells_changes,
+        client_thread=client_thread,
     )
 
 
-def create_fast_path(parts: Wiring) -> FastPath:
+def create_fast_path(parts: Wiring, client_thread: str) -> FastPath:
     """What answers plain MCP messages without the SDK."""
     from toolstead.adapters.mcp.fast_path.calls import FastPath
 
-    return FastPath(registry=parts.registry, dispatcher=parts.dispatcher, version=VERSION)
+    return FastPath(registry=parts.registry, dispatcher=parts.dispatcher, version=VERSION, client_thread=client_thread)
 
 
 async def serve_stdio(parts: Wiring, *, fast_path: bool) -> None:
     """Serve MCP on stdin and stdout; see `Toolstead.serve_stdio`."""
     from toolstead.adapters.mcp.stdio import serve_stdio
 
+    thread = name_client_thread()
     await serve_stdio(
-        partial(create_server, parts, "default"),
-        fast_path=create_fast_path(parts) if fast_path else None,
+        partial(create_server, parts, "default", client_thread=thread),
+        fast_path=create_fast_path(parts, thread) if fast_path else None,
         max_message=parts.loaded.settings.server.max_body,
         on_answer=partial(parts.conversations.open_early, after=QUIET_SECONDS),
     )
@@ -73,6 +80,7 @@ async def serve_http(
     from toolstead.adapters.http.server import serve
     from toolstead.adapters.mcp.http import McpEndpoint
     from toolstead.adapters.rest.app import create_app
+    from toolstead.app.stead_tasks import SteadTasks
 
     server = parts.loaded.settings.server
     options = ServerOptions(
@@ -83,12 +91,13 @@ async def serve_http(
         allowed_origins=server.allowed_origins,
         max_body=server.max_body,
     )
+    thread = name_client_thread()
     endpoint = McpEndpoint(
-        create_server(parts, "default"),
+        create_server(parts, "default", client_thread=thread),
         max_body=server.max_body,
         session_idle=server.session_idle,
         max_sessions=server.max_sessions,
-        fast_path=create_fast_path(parts) if fast_path else None,
+        fast_path=create_fast_path(parts, thread) if fast_path else None,
     )
     app = create_app(
         registry=parts.registry,
@@ -104,6 +113,7 @@ async def serve_http(
         agents=parts.list_agents,
         approvals=parts.approvals,
         files=parts.open_files,
+        tasks=SteadTasks(parts.open_delegation, parts.places.project),
     )
     app.stopping.call_at_begin(endpoint.begin_stop)
     with ExitStack() as announcing:
@@ -116,3 +126,8 @@ async def serve_http(
             on_ready(ServerAddress(url=url, new_token=options.token if server.token == "auto" else None))
 
         await serve(app, options, lifespan=endpoint.run_sessions(), on_ready=announce, stop=stop)
+
+
+def name_client_thread() -> str:
+    """The thread in which the MCP clients of this process delegate; those of one HTTP server share it."""
+    return f"mcp_{secrets.token_hex(8)}"

@@ -143,6 +143,27 @@ class ServerSettings(Section, frozen=True, kw_only=True):
         return f"ServerSettings(host={self.host!r}, port={self.port!r}, token={MASK if self.token else ''!r}, …)"
 
 
+class GateSettings(Section, frozen=True, kw_only=True):
+    """One of `[[delegation.gates]]`: a command that must succeed, or files that must exist."""
+
+    command: Words = ""
+    timeout: Seconds = 300
+    files: WordList = ()
+
+
+Gates = Annotated[
+    tuple[GateSettings, ...],
+    Meta(description='a list of gates, such as [{command = "pytest -q"}, {files = ["README.md"]}]'),
+]
+
+
+class DelegationSettings(Section, frozen=True, kw_only=True):
+    """`[delegation]`: what holds for every delegated task."""
+
+    stall_timeout: Seconds = 600
+    gates: Gates = ()
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """Everything that can be set. `plugins` and `mcp_servers` hold whatever their owners define."""
 
@@ -152,6 +173,7 @@ class Settings(Section, frozen=True, kw_only=True):
     limits: LimitSettings = LimitSettings()
     sessions: SessionSettings = SessionSettings()
     storage: StorageSettings = StorageSettings()
+    delegation: DelegationSettings = DelegationSettings()
     plugins: OpenTable = {}
     mcp_servers: OpenTable = {}
     server: ServerSettings = ServerSettings()
@@ -182,6 +204,10 @@ IN_EFFECT = frozenset(
         "runtime.kernel.max_turns",
         "runtime.scripted.script",
         "runtime.scripted.folder",
+        "multi_agent.agents",
+        "multi_agent.max_concurrent_delegates",
+        "delegation.stall_timeout",
+        "delegation.gates",
         "limits.max_depth",
         "limits.max_fanout",
         "limits.max_descendants",

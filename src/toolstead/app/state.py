@@ -19,7 +19,7 @@ import msgspec
 from toolstead.app.private_file import lock_file, write_private
 from toolstead.app.watching import POLL_SECONDS, PollingWatcher, Stamp, is_young, read_stamp
 from toolstead.errors import StateError
-from toolstead.orchestrator.store import PluginRow
+from toolstead.types.plugin_row import PluginRow
 
 logger = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from toolstead.types.call import ANONYMOUS, Caller
 if TYPE_CHECKING:
     from toolstead.app.agent_configs import EffectiveValue
     from toolstead.app.agents import SteadAgents
+    from toolstead.app.delegating import DelegationParts
     from toolstead.app.layers import LoadedSettings
     from toolstead.app.server_file import ServerAddress
     from toolstead.invoker.runtime import Runtime
@@ -60,6 +61,7 @@ class Toolstead:
         environ: Mapping[str, str] | None = None,
         watch: bool = True,
         follow: bool = False,
+        takes_over: bool = True,
     ) -> None:
         """Find the folders and load the settings; open nothing yet.
 
@@ -77,6 +79,7 @@ class Toolstead:
             watch: Take in changes of tool files and switches while the stead is open.
             follow: Approve what the project brings, and every change of it while the stead is open: for
                 authors of tools. Otherwise only what `toolstead trust` approved counts.
+            takes_over: Take up delegated tasks of this project that no process works on.
 
         Raises:
             SettingsError: A setting is unknown or has a bad value.
@@ -94,6 +97,7 @@ class Toolstead:
             environ=environ,
             watch=watch,
             follow=follow,
+            takes_over=takes_over,
         )
         self.places = self._parts.places
         self.plugins = self._parts.plugins
@@ -176,6 +180,14 @@ class Toolstead:
             StorageError: It cannot be opened.
         """
         return await self._parts.open_conversations()
+
+    async def delegation(self) -> DelegationParts:
+        """Delegated work; the first call opens the database.
+
+        Raises:
+            StorageError: It cannot be opened.
+        """
+        return await self._parts.open_delegation()
 
     async def agents(self) -> SteadAgents:
         """The agents; the first call reads their files."""
@@ -376,7 +388,12 @@ class RegistryView:
         return {
             "type": "sdk",
             "name": MCP_SERVER,
-            "instance": serving.create_server(self._parts, thread_id or "default", agent=self._agent),
+            "instance": serving.create_server(
+                self._parts,
+                thread_id or "default",
+                agent=self._agent,
+                client_thread=thread_id or serving.name_client_thread(),
+            ),
         }
 
     def to_tool_definitions(self, provider: str) -> list[dict[str, Any]]:

@@ -48,6 +48,7 @@ from toolstead.tools.validation import IDLE, BoundedValidator, fill_defaults
 
 if TYPE_CHECKING:
     from toolstead.app.agents import SteadAgents
+    from toolstead.app.delegating import DelegationParts
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.shared_files import SharedFiles
@@ -77,6 +78,7 @@ class Wiring:
         environ: Mapping[str, str] | None,
         watch: bool,
         follow: bool,
+        takes_over: bool,
     ) -> None:
         """Find the folders, load the settings and build the parts; `Toolstead` says what each argument means.
 
@@ -88,7 +90,8 @@ class Wiring:
         self.trust = ProjectTrust(self.places)
         self.is_open = False
         self._opened = AsyncExitStack()
-        self._watch, self._follow = watch, follow
+        self._watch, self._follow, self._takes_over = watch, follow, takes_over
+        self._delegation: DelegationParts | None = None
         self._keys, self._given_runtimes = Keys(environ), runtimes
         if self._follow:
             approve_changes(self.trust)
@@ -119,6 +122,7 @@ class Wiring:
                 open_store=self._database.open,
                 conversations=self.open_conversations,
                 open_files=self.open_files,
+                open_delegation=self.open_delegation,
                 dispatcher=lambda: self.dispatcher,
                 log=self.events,
                 hooks=self.hooks,
@@ -207,6 +211,17 @@ class Wiring:
         self.check_open()
         return await self.conversations.open()
 
+    async def open_delegation(self) -> DelegationParts:
+        """Delegated work; the first call opens the database.
+
+        Raises:
+            StorageError: It cannot be opened.
+        """
+        await self.open_conversations()
+        if self._delegation is None:
+            raise AssertionError("conversations are open, and delegation is not")
+        return self._delegation
+
     async def open_files(self) -> SharedFiles:
         """The shared files of thread trees; the first call opens the database.
 
@@ -235,8 +250,7 @@ class Wiring:
                     self.trust,
                     self.registry,
                     settings=lambda: self.loaded.settings,
-                    run_child=PromptRuns(self.open_conversations, self.events),
-                    find_problems=self.dispatcher.validator.find_problems,
+                    run_child=PromptRuns(self.open_delegation),
                 )
                 watcher = AgentWatcher(agents) if self._watch else None  # before it reads: no change is missed
                 await agents.reload()
@@ -280,11 +294,13 @@ class Wiring:
         """Open threads and runs, and what they need; closing the stack ends them."""
         store = await self._database.open()
         self._apply_search()  # the keyring has been asked by now
-        for module in ("toolstead.app.agent_configs", "toolstead.app.runtimes", "toolstead.orchestrator.orchestrator"):
+        for module in ("toolstead.app.agent_configs", "toolstead.app.runtimes", "toolstead.app.delegating"):
             await asyncio.to_thread(importlib.import_module, module)  # calls go on meanwhile
         agents = await self._read_agents()
         from toolstead.app.agent_configs import StoredAgentConfigs
+        from toolstead.app.delegating import create_delegation
         from toolstead.app.runtimes import Runtimes
+        from toolstead.app.secret_mask import SecretMask
         from toolstead.invoker.invoker import Invoker
         from toolstead.invoker.pool import SessionPool
         from toolstead.orchestrator.orchestrator import Orchestrator
@@ -296,7 +312,7 @@ class Wiring:
             project=project,
             data=self.places.data,
             keys=self._keys,
-            offered=lambda spec: registry.find_view(spec.agent, may_spawn=spec.may_spawn).infos,
+            offered=lambda spec: registry.find_view(spec.agent, may_spawn=spec.may_spawn, has_task=spec.has_task).infos,
             pinned=self.trust.pinned,
             given=self._given_runtimes,
         )
@@ -306,15 +322,28 @@ class Wiring:
             invoker=Invoker(SessionPool(ttl=sessions.ttl, most_idle=sessions.max, most_live=sessions.max_live)),
             call_tool=self.dispatcher.call,
             own_tools=self.dispatcher,
+            find_mask=SecretMask(self._keys, registry, lambda: self.loaded.settings),
             hooks=self.hooks,
             agents=StoredAgentConfigs(agents, registry, runtimes, settings=lambda: self.loaded.settings, cwd=project),
         )
         await orchestrator.open()
+        self._delegation = delegation = create_delegation(
+            orchestrator,
+            agents,
+            hooks=self.hooks,
+            settings=lambda: self.loaded.settings,
+            project=project,
+            find_problems=self.dispatcher.validator.find_problems,
+            environ=self._keys.environ,
+            pinned=self.trust.pinned,
+        )
+        await delegation.delegation.open(adopts=self._takes_over)
         await self.approvals.recover_approvals()
         background = OwnedTasks()
         if days := settings.storage.retention_days:
             background.start(expire_rows(store, days), name="toolstead-retention")
-        for end in (background.end_all, runtimes.aclose, orchestrator.close):  # the last one first
+        # The last one first.
+        for end in (background.end_all, runtimes.aclose, orchestrator.close, delegation.delegation.close):
             stack.push_async_callback(end)
         return orchestrator
 

@@ -64,7 +64,7 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
 async def _register(ctx: PluginContext) -> Hooks:
     async def on_before_invoke(thread_id: str, prompt: str, invocation: Invoking) -> str:
         most: int = ctx.settings.max_tokens
-        if invocation.session != "cold" or most == 0:
+        if invocation.session != "cold" or most == 0 or not invocation.has_history:
             return prompt
         room = most * BYTES_PER_TOKEN - _FRAME
         quoted, missing = await _quote_history(ctx.threads, thread_id, invocation.run_id, room)

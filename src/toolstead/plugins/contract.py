@@ -35,12 +35,12 @@ from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.types.call import Decision, ToolCall
 from toolstead.types.content import Content
 from toolstead.types.result import ToolResult
-from toolstead.types.tool import NO_HINTS, Annotations, JSONSchema
+from toolstead.types.tool import NO_HINTS, Annotations, Audience, JSONSchema
 
 if TYPE_CHECKING:
     from toolstead.types.run import Invoking, Run
-    from toolstead.types.task import Verdict
     from toolstead.types.thread import Role
+    from toolstead.types.verdict import Verdict
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -103,6 +103,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         progress: Declares that it reports progress.
         interactive: Declares that it talks to its caller.
         spawns: Declares that it starts agents; a run that may start none does not see it.
+        audience: Who may see and call it: `everyone`; `delegators`, that is agents, and clients that may delegate; only
+            agents (`runs`); or only agents that work on a delegated task (`tasks`).
         title: A name for people.
     """
 
@@ -118,6 +120,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     progress: bool = False
     interactive: bool = False
     spawns: bool = False
+    audience: Audience = "everyone"
     title: str | None = None
 
 

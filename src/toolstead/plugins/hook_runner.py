@@ -20,7 +20,7 @@ from toolstead.plugins.contract import HOOKS, Hooks
 from toolstead.plugins.health import Health
 from toolstead.plugins.hook_call import HookCall, HookRule
 from toolstead.types.call import Allow, Ask, Deny, Rewrite
-from toolstead.types.task import Verdict
+from toolstead.types.verdict import Verdict
 
 if TYPE_CHECKING:
     from toolstead.types.run import Invoking, Run

@@ -155,22 +155,71 @@ class Files(Protocol):
 
 
 class Tasks(Protocol):
-    """Delegated work."""
+    """Delegated work: what the tools that delegate are made of.
 
-    async def start(self, prompt: str, *, parent: ToolMeta, **options: Any) -> str:
-        """Start a task, and give its id."""
+    A plugin that delegates passes on the `meta` of the call it is in: the task then belongs to the run that called,
+    counts in its limits and budgets, and its result is delivered to that run's thread.
+    """
+
+    async def start(
+        self,
+        prompt: str,
+        *,
+        parent: ToolMeta,
+        agent: str | None = None,
+        model: str | None = None,
+        max_attempts: int = 5,
+        context: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Start a detached task, and give its id; without an agent, the one that calls works on it.
+
+        Raises ToolError when it is refused: the text says which limit, and what would be right.
+        """
+        ...
+
+    async def delegate(
+        self,
+        items: Sequence[Mapping[str, Any]],
+        *,
+        meta: ToolMeta,
+        mode: Literal["immediate", "detached"] = "immediate",
+        queue: bool = False,
+    ) -> Sequence[Mapping[str, Any]]:
+        """Start several tasks, wait for them unless they are detached, and give an entry for each, in order.
+
+        An item has `agent_id` and `prompt`, and may have `context` and `conversation_id`; or, for an agent that the
+        call itself defines, `markdown` in place of `agent_id`. An entry has `agent_id`, `status` (an outcome,
+        `running` or `refused`), and as far as they are known `run_id`, `conversation_id`, `summary`, `duration` in
+        seconds and `error`.
+        """
         ...
 
     async def status(self, task_id: str) -> Mapping[str, Any]:
-        """How far it is."""
+        """How far it is, what was attempted, and the evidence: which tools were called, what the gates said."""
         ...
 
     async def cancel(self, task_id: str) -> None:
-        """End it."""
+        """End it, and what it delegated. Raises NotFoundError."""
+        ...
+
+    async def list(self, *, meta: ToolMeta) -> Sequence[Mapping[str, Any]]:
+        """The tasks that the thread of a call delegated, the newest first, as `delegate` gives them."""
+        ...
+
+    async def read(self, task_id: str, *, meta: ToolMeta, offset: int = 0) -> Mapping[str, Any]:
+        """A task of the thread of a call, with its result from an offset on. Raises ToolError."""
+        ...
+
+    async def cancel_own(self, task_id: str, *, meta: ToolMeta) -> Mapping[str, Any]:
+        """End a task of the thread of a call. Raises ToolError."""
         ...
 
     async def checkin(self, message: str, *, meta: ToolMeta) -> None:
-        """Report the task's progress to the parent thread."""
+        """Report the task's progress to the parent thread; its model is not asked. Raises ToolError."""
+        ...
+
+    async def signal(self, message: str, *, meta: ToolMeta) -> None:
+        """Give the parent's agent a message, which it answers. Raises ToolError."""
         ...
 
 

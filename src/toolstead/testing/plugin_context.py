@@ -16,7 +16,7 @@ import msgspec
 
 from toolstead.app.plugin_files import PluginFiles
 from toolstead.app.plugin_powers import Parts, PluginAgents, PluginCalls, PluginHttp, PluginStore, PluginThreads
-from toolstead.errors import PluginError, Rejected
+from toolstead.errors import PluginError, Rejected, UnavailableError
 from toolstead.orchestrator.request import RunRequest
 from toolstead.orchestrator.shared_files import SharedFiles
 from toolstead.plugins.background import BackgroundTasks
@@ -26,6 +26,7 @@ from toolstead.plugins.health import Health
 from toolstead.plugins.hook_runner import Hooked, HookRunner
 from toolstead.plugins.ports import HttpAnswer, absent_power
 from toolstead.plugins.settings import read_settings
+from toolstead.testing.fake_tasks import FakeTasks
 from toolstead.testing.plugin_parts import (
     FakeConversations,
     FakeNetwork,
@@ -116,6 +117,7 @@ def fake_context(
     settings: Mapping[str, Any] | None = None,
     history: Mapping[str, Sequence[MessageLike]] | None = None,
     answers: Mapping[str, str | RunError] | None = None,
+    results: Mapping[str, str] | None = None,
     pages: Mapping[str, HttpAnswer | str | Exception] | None = None,
     tools: Sequence[Tool] = (),
     on_broadcast: Listener | None = None,
@@ -128,6 +130,8 @@ def fake_context(
         history: The threads there are, each with its messages: texts of the user, or `("assistant", "…")`.
         answers: What agents answer: the first whose key, a regular expression, is found in the prompt. A `RunError`
             is a run that failed, and so is a prompt that nothing is given for.
+        results: What delegated tasks end with: the first whose key, a regular expression, is found in the prompt; a
+            task that nothing is given for fails. `ctx.tasks.tasks` has them all.
         pages: What the internet answers, by address: text, an `HttpAnswer`, or an error to raise.
         tools: What `call_tool` can call besides the plugin's own tools, which it calls `<plugin>__<tool>`.
         on_broadcast: Stands for the other plugins: called with each broadcast of this one.
@@ -168,7 +172,7 @@ def fake_context(
         invoker=PluginAgents(parts),
         threads=PluginThreads(name, parts, first_party=False),
         files=PluginFiles(name, parts.open_files),
-        tasks=absent_power("tasks", "this version cannot delegate"),
+        tasks=FakeTasks(results or {}),
         http=PluginHttp(parts),
         search=absent_power("search", "no search provider is configured"),
         call_tool=PluginCalls(name, parts),
@@ -212,10 +216,14 @@ def _build_parts(
     async def open_files() -> SharedFiles:
         return SharedFiles(store, read_limits)
 
+    async def open_delegation() -> Any:
+        raise UnavailableError("ctx.tasks", "a test gives a double of its own")
+
     return Parts(
         open_store=open_store,
         conversations=open_conversations,
         open_files=open_files,
+        open_delegation=open_delegation,
         dispatcher=lambda: dispatcher,
         log=log,
         hooks=others,

@@ -134,7 +134,7 @@ class Dispatcher:
         if not caller.may_spawn:
             view = view.without_spawning
         registered = view.tools.get(name)
-        if registered is None:
+        if registered is None or (registered.tool.audience != "everyone" and not _is_for_caller(view, name, caller)):
             raise self._unknown_tool(view, name, caller)
         meta: Any = None
         events, started, shown, gates = self._events, perf_counter(), input, self._gates
@@ -278,6 +278,15 @@ class Dispatcher:
 
     def _new_id(self) -> str:
         return f"call_{self._prefix}_{next(self._numbers)}"
+
+
+def _is_for_caller(view: ToolView, name: str, caller: Caller) -> bool:
+    """Whether a tool that is not for everyone is for this caller; REST and the command line are told by its handler."""
+    if caller.run_id is not None:
+        view = view if caller.task_id is not None else view.without_parent
+    elif caller.client_thread is not None:
+        view = view.for_clients
+    return name in view.tools
 
 
 def _event_details(caller: Caller, **data: Any) -> dict[str, Any]:

@@ -131,6 +131,29 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return ToolView(number=self.number, tools=kept)
 
     @cached_property
+    def without_parent(self) -> ToolView:
+        """The view of a run that works on no delegated task: without the tools that report to whoever delegated."""
+        return self._keep_audiences({"everyone", "delegators", "runs"})
+
+    @cached_property
+    def for_clients(self) -> ToolView:
+        """The view of a client that is no agent: without the tools that only agents can use."""
+        tools = self.tools.values()
+        may_delegate = any(one.tool.spawns and one.tool.audience == "everyone" for one in tools)
+        return self._keep_audiences({"everyone", "delegators"} if may_delegate else {"everyone"})
+
+    def _keep_audiences(self, kept: Collection[str]) -> ToolView:
+        if all(tool.tool.audience in kept for tool in self.tools.values()):
+            return self
+        tools = {name: tool for name, tool in self.tools.items() if tool.tool.audience in kept}
+        return ToolView(number=self.number, tools=tools)
+
+    @cached_property
+    def without_tools(self) -> ToolView:
+        """The view of an agent that may see nothing."""
+        return ToolView(number=self.number)
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The tools' names."""
         return tuple(self.tools)

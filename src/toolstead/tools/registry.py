@@ -91,7 +91,7 @@ class Registry:
         self._visibility = visibility or Visibility()
         self._documents = documents
         self._loads = {id(source): _Load(source=source) for source in sources}  # a load keeps its source alive
-        self._rules: Mapping[str, ViewRule] = {}
+        self._rules: dict[str, ViewRule] = {}
         self._views: dict[str, tuple[Generation, ToolView]] = {}
         self._contested = False
         self._registered: dict[str, RegisteredTool] = {}
@@ -231,17 +231,30 @@ class Registry:
         """Set the views of some agents, by their names; from the next lookup on."""
         self._rules, self._views = dict(rules), {}
 
-    def find_view(self, agent: str | None, *, may_spawn: bool = True) -> ToolView:
+    def change_view_rules(self, rules: Mapping[str, ViewRule], *, gone: Collection[str] = ()) -> None:
+        """Set the views of some agents and remove those of others, by their names; the rest stay as they are."""
+        for name in (*gone, *rules):
+            self._rules.pop(name, None)
+            self._views.pop(name, None)
+        self._rules.update(rules)
+
+    def find_view(self, agent: str | None, *, may_spawn: bool = True, has_task: bool = True) -> ToolView:
         """What an agent may see and call now: the same object while nothing changes; None means the default view.
 
-        A run that may start no agents does not see the tools that do.
+        A run that may start no agents does not see the tools that do, and one that works on no delegated task not
+        those that report to whoever delegated. An agent below another one (`parent/child`)
+        whose rule is gone sees nothing: that rule narrowed it, and the default view would be more than it ever had.
         """
         view: ToolView = self.current
-        if agent is not None and (rule := self._rules.get(agent)) is not None:
+        rule = None if agent is None else self._rules.get(agent)
+        if agent is not None and rule is not None:
             built = self._views.get(agent)
             if built is None or built[0] is not view:
                 built = self._views[agent] = (self.current, rule.build_view(self.current))
             view = built[1]
+        elif agent is not None and "/" in agent:
+            view = view.without_tools
+        view = view if has_task else view.without_parent
         return view if may_spawn else view.without_spawning
 
     def find_rule(self, agent: str) -> ViewRule:

@@ -45,6 +45,8 @@ SECONDS_TO_WAIT = 15.0
 """Seconds that a value waits for its answer, those before it included."""
 IDLE = 60.0
 """Seconds that a server keeps an idle process."""
+UNVALIDATED = "(arguments): they could not be validated"
+"""How the one problem begins that is none of the value's: no process could be asked, or none answered."""
 _LONGEST_ANSWER = 65_536
 
 
@@ -111,7 +113,7 @@ class BoundedValidator:
         except (OSError, TimeoutError) as error:
             reason = str(error) or f"no answer within {SECONDS_TO_WAIT:g} seconds"
             logger.warning("a value of %s bytes was not validated: %s", size, reason)
-            return [f"(arguments): they could not be validated ({reason}); try again, or give less"]
+            return [f"{UNVALIDATED} ({reason}); try again, or give less"]
 
     async def aclose(self) -> None:
         """End the processes."""

@@ -152,7 +152,7 @@ def test_the_explanation_tells_what_nothing_reads_yet() -> None:
 
     assert told(loaded, "tools.timeout").in_effect
     assert told(loaded, "plugins.p.x").in_effect
-    assert not told(loaded, "multi_agent.agents").in_effect
+    assert told(loaded, "multi_agent.agents").in_effect
     assert not told(loaded, "mcp_servers.s.x").in_effect
 
 

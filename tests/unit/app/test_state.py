@@ -14,7 +14,7 @@ import pytest
 from toolstead.app import private_file
 from toolstead.app.state import State, Switches
 from toolstead.errors import StateError
-from toolstead.orchestrator.store import PluginRow
+from toolstead.types.plugin_row import PluginRow
 
 
 @pytest.fixture

@@ -67,6 +67,7 @@ def test_a_tool_promises_nothing_its_author_did_not_say() -> None:
         "progress": False,
         "interactive": False,
         "spawns": False,
+        "audience": "everyone",
         "title": None,
     }
 

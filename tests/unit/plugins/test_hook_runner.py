@@ -23,7 +23,7 @@ from toolstead.plugins.hook_runner import Hooked, HookRunner, Review
 from toolstead.types.call import ANONYMOUS, Allow, Ask, Deny, Rewrite, ToolCall
 from toolstead.types.result import ToolResult
 from toolstead.types.run import Invoking, Run
-from toolstead.types.task import Verdict
+from toolstead.types.verdict import Verdict
 
 INVOKING = Invoking(run_id="r", agent="main", model="m", runtime="demo", session="cold")
 RUN = Run(id="r", thread_id="t", prompt="p", created_at=0.0, owner="o")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +62,16 @@ class Pinned:
             )
             for step, last in ((step, _find_reader(step.pipeline)) for step in script)
         )
+
+    def pin_argv(self, argv: Sequence[str], folder: Path) -> list[str]:
+        """The words of one command without placeholders, leading into the copy.
+
+        Raises:
+            TemplateError: As `pin_script`.
+        """
+        command = tuple(make_word((word,), quoted=True) for word in argv)
+        [step] = self.pin_script((Step(after=";", pipeline=(command,)),), folder)
+        return [word.literal or "" for word in step.pipeline[0]]
 
     def check_variables(self, env: Mapping[str, str], folder: Path) -> None:
         """Make sure that every value of the environment that names the folder can be made to lead into the copy.

@@ -23,6 +23,7 @@ from toolstead.errors import ToolError
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.processes.capture import Capture, OnLines
+from toolstead.processes.environment import select_environment
 from toolstead.processes.line_progress import LineProgress
 from toolstead.processes.mark import MARK, make_mark
 from toolstead.processes.owner import ChildProcess, ProcessOwner
@@ -47,7 +48,6 @@ from toolstead.tools.handlers.template import (
 from toolstead.types.content import Text
 from toolstead.types.result import Failure, ToolResult
 
-ALLOWED_ENVIRONMENT = frozenset({"PATH", "HOME", "LANG", "TZ", "TERM", "TMPDIR", "USER"})
 LONGEST_STDIN = 4_194_304
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -142,6 +142,11 @@ class ShellHandler(msgspec.Struct, frozen=True):
     def __hash__(self) -> int:
         return hash(self.config.command)
 
+    @property
+    def secrets(self) -> list[str]:
+        """The names that its variables take from the environment."""
+        return [name for value in self.config.env.values() for name in REFERENCE.findall(value)]
+
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
         """Run the command with validated arguments."""
         commands = self._fill_commands(input)
@@ -152,8 +157,7 @@ class ShellHandler(msgspec.Struct, frozen=True):
         for name in suspicious_parameters(used):
             ctx.logger.info("%r holds characters a shell would act on; no shell is started", name)
         config, surroundings = self.config, self.surroundings
-        secrets = [name for value in config.env.values() for name in REFERENCE.findall(value)]
-        mask = Mask.for_call(secrets, surroundings.environ, ctx.logger)
+        mask = Mask.for_call(self.secrets, surroundings.environ, ctx.logger)
         limit = max((config.max_output or surroundings.max_output) - _ROOM_FOR_NOTES, _ROOM_FOR_NOTES)
         wants_lines = config.stream and meta.wants_progress
         async with LineProgress(meta.report_progress) if wants_lines else nullcontext() as progress:
@@ -198,14 +202,11 @@ class ShellHandler(msgspec.Struct, frozen=True):
 
     def _build_environment(self) -> dict[str, str]:
         environ = self.surroundings.environ
-        allowed = {
-            name: value for name, value in environ.items() if name in ALLOWED_ENVIRONMENT or name.startswith("LC_")
-        }
         own = {name: expand_secrets(value, environ) for name, value in self.config.env.items()}
         if (pinned := self.surroundings.pinned) is not None:
             folder = self.surroundings.find_folder(self.config.cwd)
             own = {name: pinned.pin_variable(value, folder) for name, value in own.items()}
-        return {**allowed, **own}
+        return {**select_environment(environ), **own}
 
 
 def _build_answer(status: int, stdout: str, stderr: str, log: logging.Logger) -> ToolResult:
