@@ -22,6 +22,7 @@ from toolstead.adapters.rest.agent_routes import ListAgents
 from toolstead.adapters.rest.app import create_app
 from toolstead.adapters.rest.plugin_routes import PluginControl
 from toolstead.adapters.rest.problems import Opened
+from toolstead.adapters.rest.task_routes import TaskControl
 from toolstead.adapters.rest.vfs_routes import OpenFiles
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.event_log import EventLog
@@ -189,6 +190,7 @@ async def running(
     agents: ListAgents | None = None,
     approvals: Approvals | None = None,
     files: OpenFiles | None = None,
+    tasks: TaskControl | None = None,
     **options: Any,
 ) -> AsyncIterator[Live]:
     """A server with these tools, on a free port; in the end it is stopped and has ended well."""
@@ -209,6 +211,7 @@ async def running(
         agents=agents,
         approvals=approvals,
         files=files,
+        tasks=tasks,
     )
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()

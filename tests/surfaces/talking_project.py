@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import sqlite3
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.programs.running import TOOLSTEAD, Program, running
+from tests.waiting import PATIENCE
 
 SCRIPT = """
 - when: hang
@@ -57,6 +59,29 @@ class Project:
         done = self.command(*arguments)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
+
+    def on_terminal(self, *arguments: str) -> str:
+        """All that a command writes to a terminal, of 80 columns."""
+        master, slave = pty.openpty()
+        command = subprocess.Popen(
+            [*TOOLSTEAD, *arguments],
+            cwd=self.folder,
+            env={**os.environ, "COLUMNS": "80"},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+        shown = b""
+        try:
+            while data := os.read(master, 65_536):
+                shown += data
+        except OSError:  # the command has ended, and closed its end
+            pass
+        finally:
+            os.close(master)
+            assert command.wait(PATIENCE) == 0
+        return shown.decode().replace("\r\n", "\n").replace("\x1b[1m", "").replace("\x1b[0m", "")
 
     def runs(self) -> list[tuple[str, str]]:
         """Prompt and status of every run, as the database has them."""

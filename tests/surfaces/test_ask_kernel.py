@@ -114,7 +114,7 @@ async def test_each_api_answers_under_its_full_name(project: Project, api: Scrip
     assert (done.returncode, done.stdout[:8]) == (0, "It says "), done.stderr
     lines = done.stderr.splitlines()
     assert lines[:2] == [f"main answers on kernel, {model}", "· workspace-info {}"]
-    assert ", $0.00" in lines[2]
+    assert ", $0.0" in lines[2]
     assert [(request.api, request.model) for request in api.requests] == [(name, model.partition(":")[2])] * 2
 
 

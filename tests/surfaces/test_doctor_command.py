@@ -192,7 +192,7 @@ def test_json_has_everything_in_one_shape(project: Project) -> None:
     done = run(project, "--json", "--set", "runtime.default=kernel", OPENAI_API_KEY=KEY)
     report = json.loads(done.stdout)
     assert done.returncode == 0
-    assert list(report) == ["good", "runtime", "runtimeReason", "model", "runtimes", "models", "extras"]
+    assert list(report) == ["good", "runtime", "runtimeReason", "model", "runtimes", "models", "extras", "review"]
     shown = (report["good"], report["runtime"], report["runtimeReason"], report["model"])
     assert shown == (True, "kernel", "", "openai:gpt-6.1-terra")
     assert [(one["name"], one["good"]) for one in report["runtimes"]] == [
@@ -308,3 +308,22 @@ def test_a_key_in_the_keyring_does_not_change_what_the_environment_chooses() -> 
     assert report.models[0].says == "Anthropic: ANTHROPIC_API_KEY from the keyring"
     alone = examine_setup(RuntimeSettings(default="kernel"), Kept({}))
     assert (alone.choice.name, alone.model) == ("kernel", "anthropic:claude-sonnet-5-5")
+
+
+def test_that_nobody_reviews_delegated_results_is_told_where_there_are_any(project: Project) -> None:
+    told = "`toolstead plugins enable validation` has every"
+
+    def review(*settings: str) -> str:
+        return json.loads(run(project, "--json", *settings).stdout)["review"]
+
+    never = ("--set", "plugins.delegation.enabled=false")
+    named = (*never, "--set", 'multi_agent.agents=["coder"]')
+    assert review(*never) == "", "nothing can be delegated"
+    for delegating in ((), named):
+        assert told in run(project, *delegating).stdout
+        assert told in review(*delegating)
+        assert review(*delegating, "--set", "plugins.validation.enabled=true") == ""
+    assert project.command("plugins", "enable", "validation").returncode == 0
+    assert review(*named) == ""
+    assert project.command("plugins", "disable", "validation").returncode == 0
+    assert told in review(*named, "--set", "plugins.validation.enabled=true")

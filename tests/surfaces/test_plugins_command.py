@@ -253,7 +253,7 @@ async def test_real_plugins_are_switched_set_and_reset_alone_and_by_a_server(pro
 
     async with project.served(server=server):
         listed = await run("plugins", "list")
-        assert "shouty   1.0.0  running   shouty__shout" in listed.stdout
+        assert "shouty      1.0.0  running   shouty__shout" in listed.stdout
         assert "load: ValueError: no weather today" in listed.stdout
         assert (await shown())["settings"] == {"volume": 1, "api_key": ""}
         assert await said() == "A"

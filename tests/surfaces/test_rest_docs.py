@@ -18,6 +18,7 @@ from tests.surfaces.rest_server import running as running_with
 from toolstead.adapters.http.asgi import Receive, Scope, Send
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.rest.problems import KINDS
+from toolstead.app.stead_tasks import SteadTasks
 from toolstead.errors import StorageError
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.event_log import EventLog
@@ -49,6 +50,7 @@ def running(*tools: Any, **given: Any) -> AbstractAsyncContextManager[Live]:
         "approvals": approvals,
         "agents": no_agents,
         "files": no_database,
+        "tasks": SteadTasks(no_database, Path.cwd()),
     }
     return running_with(*tools, private_token=PRIVATE, **every, **given)
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import pty
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.programs.running import TOOLSTEAD
 from tests.surfaces.talking_project import Project, make_project
-from tests.waiting import PATIENCE
 
 both_ways = pytest.mark.parametrize("server", [False, True], ids=["alone", "server"])
 
@@ -57,34 +52,17 @@ async def test_conversations_are_listed_shown_renamed_and_deleted(project: Proje
     assert [prompt for prompt, _ in project.runs()] == [long]
 
 
-def on_terminal(project: Project, *arguments: str) -> str:
-    """All that a command writes to a terminal."""
-    master, slave = pty.openpty()
-    command = subprocess.Popen([*TOOLSTEAD, *arguments], cwd=project.folder, stdin=slave, stdout=slave, stderr=slave)
-    os.close(slave)
-    shown = b""
-    try:
-        while data := os.read(master, 65_536):
-            shown += data
-    except OSError:  # the command has ended, and closed its end
-        pass
-    finally:
-        os.close(master)
-        assert command.wait(PATIENCE) == 0
-    return shown.decode().replace("\r\n", "\n").replace("\x1b[1m", "").replace("\x1b[0m", "")
-
-
 def test_what_steers_a_terminal_is_escaped_on_one_and_passed_on_as_it_is_elsewhere(project: Project) -> None:
     odd, shown = "a\x1b]0;x\x07\u202eb\n\tc\x9b2J é", "a\\u{1b}]0;x\\u{7}\\u{202e}b\n\tc\\u{9b}2J é"
     assert project.command("ask", odd, "--thread", "t1").stdout == f"Hello {odd}\n"
     assert odd in project.command("threads", "show", "t1").stdout
     assert project.json("threads", "show", "t1", "--json")["messages"][0]["content"] == odd
-    asked = on_terminal(project, "ask", odd, "--thread", "t2")
+    asked = project.on_terminal("ask", odd, "--thread", "t2")
     assert f"Hello {shown}\n" in asked
-    outputs = {arguments: on_terminal(project, "threads", *arguments) for arguments in (("list",), ("show", "t1"))}
+    outputs = {arguments: project.on_terminal("threads", *arguments) for arguments in (("list",), ("show", "t1"))}
     assert "Hello a\\u{1b}]0;x\\u{7}\\u{202e}b\n" in outputs[("show", "t1")]
     assert "a\\u{1b}]0;x\\u{7}\\u{202e}b" in outputs[("list",)]
-    as_json = on_terminal(project, "threads", "show", "t1", "--json")
+    as_json = project.on_terminal("threads", "show", "t1", "--json")
     assert json.loads(as_json)["messages"][0]["content"] == odd
     for text in (asked, as_json, *outputs.values()):
         assert text.replace("\n", "").replace("\t", "").isprintable()

@@ -310,7 +310,7 @@ async def test_reload_asks_the_running_server_of_this_project_and_says_so(folder
         assert (found.pid, len(found.token) > 20) == (program.pid, True)
         done = await asyncio.to_thread(toolstead, folder, "tools", "reload")
         assert (done.returncode, done.stdout) == (0, "")
-        assert done.stderr == f"reloaded by the server at {found.url}\n13 tools\n"
+        assert done.stderr == f"reloaded by the server at {found.url}\n18 tools\n"
         # The command looks elsewhere, so it is the server that has read this.
         (tools / "b.json").write_text("nonsense")
         done = await asyncio.to_thread(toolstead, folder, "tools", "reload", "--json", TOOLSTEAD_TOOLS_DIR="elsewhere")
@@ -356,7 +356,7 @@ def test_without_a_server_reload_works_in_the_command_itself(folder: Path) -> No
     write(folder / "tools" / "a.json", shell("a", "true"))
     done = toolstead(folder, "tools", "reload")
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "no server runs for this project; the files were read by this command only\n13 tools\n"
+    assert done.stderr == "no server runs for this project; the files were read by this command only\n18 tools\n"
     (folder / "tools" / "b.json").write_text("nonsense")
     assert toolstead(folder, "tools", "reload").returncode == 1
 

@@ -107,6 +107,11 @@ def test_the_list_fits_80_columns_and_has_a_form_for_programs(project: Path) -> 
         "git-diff-summary",
         "workspace-info",
         "file-reader",
+        "delegate_status",
+        "spawn_agent",
+        "signal_parent",
+        "delegation__delegate",
+        "delegation__checkin",
         "update_plan",
         "time__current_time",
         "vfs_read",
@@ -152,7 +157,7 @@ def test_switching_a_name_that_does_not_exist_is_noted(project: Path) -> None:
 @pytest.mark.parametrize(
     "setting",
     [
-        "tools.blocked=['git-*', 'update_plan', 'time__*', 'vfs_*', 'web_*']",
+        "tools.blocked=['git-*', 'update_plan', 'time__*', 'vfs_*', 'web_*', 'deleg*', 'spawn*', 'signal*']",
         "tools.allowed=['file-reader', 'workspace-info']",
     ],
 )

@@ -19,7 +19,8 @@ from toolstead.adapters.claude.connection import BrokenError, ClaudeConnection
 from toolstead.adapters.claude.launch import SPAWNING, Launch, model_name
 from toolstead.adapters.claude.own_gate import OwnGate
 from toolstead.adapters.claude.tools_server import ToolsServer
-from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
+from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.adapters.claude.usage import ClaudeUsage
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.errors import InvocationError, RuntimeFailureError, SessionLostError
 from toolstead.invoker.runtime import Answer, SessionSpec, Turn, fingerprint
@@ -119,7 +120,13 @@ class ClaudeSession:
 
     async def adapt_to(self, spec: SessionSpec) -> bool:
         """Apply other tools or another model; everything else needs a new session."""
-        like_this = replace(spec, model=self._spec.model, tools=self._spec.tools, may_spawn=self._spec.may_spawn)
+        like_this = replace(
+            spec,
+            model=self._spec.model,
+            tools=self._spec.tools,
+            may_spawn=self._spec.may_spawn,
+            has_task=self._spec.has_task,
+        )
         if fingerprint(like_this) != fingerprint(self._spec) or not self.is_usable:
             return False
         if not spec.may_spawn and not SPAWNING.isdisjoint(self._own):

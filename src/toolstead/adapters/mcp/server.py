@@ -23,6 +23,7 @@ from toolstead.adapters.mcp.wire import is_modern, result_for, tool_for
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.errors import UnknownToolError
 from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.generation import ToolView
 from toolstead.tools.registry import Registry
 from toolstead.types.call import Caller
 
@@ -51,6 +52,7 @@ def create_server(
     thread_id: str = "default",
     agent: str | None = None,
     tells_changes: bool = True,
+    client_thread: str | None = None,
 ) -> ToolsteadServer:
     """Create a server; never share one between two connections of a runtime.
 
@@ -61,6 +63,7 @@ def create_server(
         thread_id: The thread that calls belong to.
         agent: The agent whose view of the tools it serves; all tools by default.
         tells_changes: Whether it notifies handshake clients that tools changed; on stdio the fast path does.
+        client_thread: The thread in which its clients delegate; None where they are agents of ours.
     """
     # Rendered once for each protocol version, as long as the tools stay the same.
     rendered = {
@@ -69,14 +72,19 @@ def create_server(
     }
     notices = Notices(registry)
 
+    def find_view() -> ToolView:
+        view = registry.find_view(agent)
+        return view if client_thread is None else view.for_clients
+
     async def list_tools(
         request: Request, params: mcp_types.PaginatedRequestParams | None
     ) -> mcp_types.ListToolsResult:
-        tools = rendered[is_modern(request.protocol_version)].copies_of(registry.find_view(agent).infos)
+        tools = rendered[is_modern(request.protocol_version)].copies_of(find_view().infos)
         return _build_page(tools, params.cursor if params is not None else None)
 
     async def call_tool(request: Request, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
-        caller = Caller(thread_id=thread_id, agent_id=agent, call_id=call_id_in(request.meta))
+        call_id = call_id_in(request.meta)
+        caller = Caller(thread_id=thread_id, agent_id=agent, call_id=call_id, client_thread=client_thread)
         client = McpCallerSide(request)
         try:
             work = dispatcher.call(
@@ -90,7 +98,7 @@ def create_server(
         return result_for(result, modern=is_modern(request.protocol_version))
 
     def input_schema(name: str) -> Mapping[str, Any] | None:
-        tool = registry.find_view(agent).tools.get(name)
+        tool = find_view().tools.get(name)
         return tool.info.input_schema if tool is not None else None
 
     @asynccontextmanager

@@ -12,6 +12,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
+from genai_prices import Usage as PricedUsage
+from genai_prices import calc_price
 from pydantic_ai.messages import (
     InstructionPart,
     ModelResponse,
@@ -49,6 +51,7 @@ logger = logging.getLogger(__name__)
 
 _MAX_TOKENS = 32_000  # for an Anthropic model with an unknown limit; the API requires a number
 
+_PRICED_TOKENS = 1_000
 _MOST_REFUSED = 100
 """Schemas of answers that are remembered as refused."""
 
@@ -154,6 +157,19 @@ class ProviderModel:
             for connection in opened:
                 await connection.aclose()
         yield self._build_reply(response)
+
+    def estimate_cost(self, input_tokens: int) -> tuple[float, float]:
+        """USD for reading so many tokens, and for each token that is written, by the price list."""
+        name = self.name.partition(":")[2]
+        try:
+            found = calc_price(
+                PricedUsage(input_tokens=input_tokens, output_tokens=_PRICED_TOKENS),
+                name,
+                provider_api_url=self._foreign.base_url,
+            )
+        except (LookupError, ValueError):
+            return 0.0, 0.0
+        return float(found.input_price), float(found.output_price) / _PRICED_TOKENS
 
     async def aclose(self) -> None:
         """Close the connections; requests that still run fail."""

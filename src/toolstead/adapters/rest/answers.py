@@ -11,6 +11,7 @@ from toolstead.types.agent import Agent, Finding
 from toolstead.types.approval import Approval
 from toolstead.types.result import ToolResult
 from toolstead.types.sent import SentStruct
+from toolstead.types.step import RunStep
 from toolstead.types.thread import Message, Thread
 from toolstead.types.tool import Problem, ToolInfo
 from toolstead.types.vfs import FileVersion
@@ -113,6 +114,18 @@ class RunAccepted(SentStruct, frozen=True, kw_only=True):
 
     run_id: str
     thread_id: str
+
+
+class StepList(SentStruct, frozen=True, kw_only=True):
+    """What a run sent to its model, and what came back.
+
+    Attributes:
+        steps: In order, each with its whole request.
+        next: The value of `after` for the next page; null on the last one.
+    """
+
+    steps: list[RunStep]
+    next: Count | None
 
 
 class Prewarmed(SentStruct, frozen=True, kw_only=True):

@@ -20,8 +20,9 @@ from toolstead.adapters.rest.event_routes import EventRoutes
 from toolstead.adapters.rest.openapi import list_endpoints
 from toolstead.adapters.rest.pages import Pages, State, no_state
 from toolstead.adapters.rest.plugin_routes import PluginControl, PluginRoutes
-from toolstead.adapters.rest.problems import UNKNOWN_APPROVAL, Opened, explain_failures, with_orchestrator
+from toolstead.adapters.rest.problems import UNKNOWN_APPROVAL, UNKNOWN_TASK, Opened, explain_failures, with_orchestrator
 from toolstead.adapters.rest.run_routes import ReadResult, RunRoutes
+from toolstead.adapters.rest.task_routes import TaskControl, TaskRoutes
 from toolstead.adapters.rest.thread_routes import ThreadRoutes
 from toolstead.adapters.rest.tool_routes import ToolRoutes
 from toolstead.adapters.rest.vfs_routes import OpenFiles, VfsRoutes, with_files
@@ -47,6 +48,7 @@ def create_app(
     agents: ListAgents | None = None,
     approvals: Approvals | None = None,
     files: OpenFiles | None = None,
+    tasks: TaskControl | None = None,
 ) -> HttpApplication:
     """Build the application.
 
@@ -64,6 +66,7 @@ def create_app(
         agents: Lists the agents; without it there is no such route.
         approvals: The pending approvals; without it there are no such routes.
         files: Opens the shared files; without it there are no such routes.
+        tasks: The delegated tasks; without it there are no such routes.
 
     Raises:
         ServeError: The options name a host, an origin or a token that could never match.
@@ -75,6 +78,8 @@ def create_app(
         endpoints += list_endpoints(ThreadRoutes(), converse)
         endpoints += list_endpoints(RunRoutes(project or Path.cwd(), results), converse)
         endpoints += list_endpoints(EventRoutes(stopping), converse)
+    if tasks is not None:
+        endpoints += list_endpoints(TaskRoutes(tasks), partial(explain_failures, unknown=UNKNOWN_TASK))
     if files is not None:
         endpoints += list_endpoints(VfsRoutes(), partial(with_files, files))
     if plugins is not None:

@@ -53,6 +53,13 @@ UNKNOWN_THREAD = ProblemKind("unknown-thread", 404, "No such thread", "`GET /api
 UNKNOWN_RUN = ProblemKind(
     "unknown-run", 404, "No such run", "The answer to a message or to `POST /api/runs` has the run's id."
 )
+UNKNOWN_TASK = ProblemKind("unknown-task", 404, "No such task", "`GET /api/tasks` lists those of this project.")
+RETRY_REFUSED = ProblemKind(
+    "retry-refused",
+    409,
+    "The task cannot be started again",
+    "The detail says why: one that is still open has to end, or to be cancelled, first.",
+)
 UNKNOWN_RESULT = ProblemKind(
     "unknown-result", 404, "No such result", "A tool's result has the handle of its whole content; results expire."
 )
@@ -117,6 +124,7 @@ KINDS = (
     UNKNOWN_TOOL,
     UNKNOWN_THREAD,
     UNKNOWN_RUN,
+    UNKNOWN_TASK,
     UNKNOWN_RESULT,
     UNKNOWN_PLUGIN,
     UNKNOWN_APPROVAL,
@@ -125,6 +133,7 @@ KINDS = (
     TOO_SLOW,
     APPROVAL_DECIDED,
     FILE_CONFLICT,
+    RETRY_REFUSED,
     TOO_LARGE,
     BAD_TYPE,
     BAD_HOST,
@@ -143,6 +152,7 @@ KINDS = (
 _UNKNOWN = {
     "thread": (UNKNOWN_THREAD, "GET /api/threads lists them"),
     "run": (UNKNOWN_RUN, "the answer to a message has its run's id"),
+    "task": (UNKNOWN_TASK, "GET /api/tasks lists those of this project"),
     "result": (UNKNOWN_RESULT, "a tool's result has the handle of its whole content"),
     "approval": (UNKNOWN_APPROVAL, "GET /api/approvals lists the pending ones"),
     "file": (UNKNOWN_FILE, "GET /api/vfs lists the files of a thread tree"),
@@ -182,7 +192,7 @@ def explain_failures(handler: Handler, *, unknown: ProblemKind | None = NOT_FOUN
         except ApprovalDecidedError as error:
             return problem_response(
                 APPROVAL_DECIDED,
-                _error_sentence(error),
+                write_sentence(error),
                 instance=request.path,
                 decision=error.decision,
                 reason=error.reason,
@@ -193,7 +203,7 @@ def explain_failures(handler: Handler, *, unknown: ProblemKind | None = NOT_FOUN
         except FileConflictError as error:
             return problem_response(
                 FILE_CONFLICT,
-                _error_sentence(error),
+                write_sentence(error),
                 instance=request.path,
                 version=error.version,
                 author=error.author,
@@ -201,23 +211,23 @@ def explain_failures(handler: Handler, *, unknown: ProblemKind | None = NOT_FOUN
                 diff=error.diff,
             )
         except InvalidFileError as error:
-            return problem_response(BAD_FILE, _error_sentence(error), instance=request.path, field=error.field)
+            return problem_response(BAD_FILE, write_sentence(error), instance=request.path, field=error.field)
         except PluginError as error:
             detail = f"{error.field}: {error.reason.removesuffix('.')}."
             return problem_response(BAD_PLUGIN, detail, instance=request.path, plugin=error.plugin, field=error.field)
         except (StorageError, StateError) as error:
-            return problem_response(STORAGE, _error_sentence(error), instance=request.path, headers=(RETRY_AFTER,))
+            return problem_response(STORAGE, write_sentence(error), instance=request.path, headers=(RETRY_AFTER,))
         except UnknownAgentError as error:
-            return problem_response(UNKNOWN_AGENT, _error_sentence(error), instance=request.path, agent=error.name)
+            return problem_response(UNKNOWN_AGENT, write_sentence(error), instance=request.path, agent=error.name)
         except (RuntimeFailureError, ScriptError) as error:
-            return problem_response(NO_RUNTIME, _error_sentence(error), instance=request.path)
+            return problem_response(NO_RUNTIME, write_sentence(error), instance=request.path)
         except InvocationError as error:
-            return problem_response(STOPPING, _error_sentence(error), instance=request.path, headers=(RETRY_AFTER,))
+            return problem_response(STOPPING, write_sentence(error), instance=request.path, headers=(RETRY_AFTER,))
 
     return answer
 
 
-def _error_sentence(error: Exception) -> str:
+def write_sentence(error: Exception) -> str:
     """An error's text as a sentence; a name or a URL at its beginning stays as it is."""
     text = str(error)
     if text.partition(" ")[0].isalpha():

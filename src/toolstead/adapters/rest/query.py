@@ -65,9 +65,20 @@ def page_size(request: HttpRequest, query: Mapping[str, list[str]], *, usual: in
     Raises:
         RequestError: It is not a number from 1 to `most`.
     """
-    given = single_value(request, query, "limit") or str(usual)
-    if not (given.isascii() and given.isdigit() and 1 <= int(given) <= most):
-        raise wrong_parameter(request, f"limit: must be a whole number from 1 to {most}.")
+    return whole_number(request, query, "limit", usual=usual, least=1, most=most)
+
+
+def whole_number(
+    request: HttpRequest, query: Mapping[str, list[str]], name: str, *, usual: int, least: int, most: int
+) -> int:
+    """The number that a parameter has, or the usual one.
+
+    Raises:
+        RequestError: It is not a number from `least` to `most`.
+    """
+    given = single_value(request, query, name) or str(usual)
+    if not (given.isascii() and given.isdigit() and least <= int(given) <= most):
+        raise wrong_parameter(request, f"{name}: must be a whole number from {least} to {most}.")
     return int(given)
 
 

@@ -1,4 +1,4 @@
-"""The run routes: start, show, cancel; warm up a session; fetch a whole result. With their OpenAPI operations."""
+"""The run routes: start, show, cancel, steps; warm up a session; fetch a whole result. With OpenAPI operations."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 
 from toolstead.adapters.http.asgi import HttpRequest, HttpResponse
 from toolstead.adapters.http.body import RequestError, decode_body
-from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem_response
-from toolstead.adapters.rest.answers import Prewarmed, RunAccepted
-from toolstead.adapters.rest.openapi import body_of, describe_answer, path_parameter, route
+from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, BAD_QUERY, problem_response
+from toolstead.adapters.rest.answers import Prewarmed, RunAccepted, StepList
+from toolstead.adapters.rest.openapi import body_of, describe_answer, path_parameter, query_parameter, route
 from toolstead.adapters.rest.problems import (
     NO_RUNTIME,
     STORAGE,
@@ -22,16 +22,20 @@ from toolstead.adapters.rest.problems import (
     UNKNOWN_RUN,
     UNKNOWN_THREAD,
 )
-from toolstead.adapters.rest.query import idempotency_key, wrong_parameter
+from toolstead.adapters.rest.query import idempotency_key, page_size, read_query, single_value, wrong_parameter
 from toolstead.adapters.rest.thread_routes import Name
 from toolstead.adapters.rest.tool_routes import NoBody, ThreadId
 from toolstead.errors import RefusedError, ToolError
 from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
+from toolstead.orchestrator.step_reading import MOST_BYTES, read_steps
 from toolstead.tools.confinement import quote_path, resolve_inside
 from toolstead.types.result import ToolResult
 from toolstead.types.run import Run, RunError, Usage
+from toolstead.types.step import RunStep
 
 LONGEST_RUN = 604_800
+MOST_STEPS = 200
+_USUAL_STEPS = 50
 
 NewId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^(?!\.{1,2}\Z)[^\x00-\x20\x7f/\\?#%]+\Z")]
 """A thread's id as a caller may choose it: usable in a URL without escapes."""
@@ -91,6 +95,25 @@ _DONE = Run(
 )
 _CANCELLED = msgspec.structs.replace(
     _DONE, status="cancelled", result=None, error=RunError(code="cancelled", message="it was cancelled")
+)
+_STEP = RunStep(
+    run_id="run_1",
+    number=1,
+    created_at=1790000001.5,
+    model="anthropic:claude-sonnet-4-6",
+    request={
+        "instructions": "You work for the user.",
+        "messages": [{"role": "user", "text": "What is in notes.txt?"}],
+        "tools": ["file-reader"],
+        "maxTokens": None,
+    },
+    reply={
+        "text": "",
+        "calls": [{"id": "call_1", "name": "file-reader", "input": {"path": "notes.txt"}}],
+        "cut": False,
+    },
+    usage=Usage(input_tokens=412, output_tokens=31, cost=0.0017),
+    duration_ms=1204.5,
 )
 _ID = path_parameter("id", "The run's id.", "run_1")
 
@@ -172,6 +195,40 @@ class RunRoutes:
         """`POST /api/runs/{id}/cancel`: answers when the run has ended."""
         await decode_body(request, NoBody)
         return HttpResponse.of_json((await conversations.cancel(request.params["id"])).to_json())
+
+    @route(
+        "GET",
+        "/api/runs/{id}/steps",
+        "listSteps",
+        "Show what the model was sent",
+        "The requests of the run to its model and the replies, in order: whole requests, as the kernel sent them. A "
+        "program such as Claude Code makes its own requests; of its turns there is what it was given and what it "
+        "answered. Secrets are masked; what was too long is cut, with a note where. Steps are there shortly after they "
+        "ended, and deleted with the run's events. A page ends early, with at least one step, when its requests have "
+        f"more than {MOST_BYTES:,} bytes; `next` is null on the last one, else give it as `after`.",
+        parameters=[
+            _ID,
+            query_parameter("after", "The `next` of the previous page, or the number of any step.", None),
+            query_parameter("limit", f"How many steps, at most {MOST_STEPS}; {_USUAL_STEPS} by default.", None),
+        ],
+        responses=describe_answer(
+            StepList,
+            "The steps.",
+            UNKNOWN_RUN,
+            BAD_QUERY,
+            STORAGE,
+            example={"steps": [_STEP.to_json()], "next": None},
+        ),
+    )
+    async def list_steps(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
+        """`GET /api/runs/{id}/steps`."""
+        query = read_query(request, "after", "limit")
+        limit = page_size(request, query, usual=_USUAL_STEPS, most=MOST_STEPS)
+        after = single_value(request, query, "after") or "0"
+        if not (after.isascii() and after.isdigit() and len(after) <= 9):
+            raise wrong_parameter(request, "after: must be the number of a step, or 0 for the first page.")
+        page = await read_steps(conversations.store, request.params["id"], after=int(after), limit=limit)
+        return HttpResponse.of_json(StepList(steps=page.steps, next=page.next).to_json())
 
     @route(
         "POST",

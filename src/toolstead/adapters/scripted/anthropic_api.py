@@ -71,7 +71,7 @@ def _build_reply(reply: Reply) -> dict[str, Any]:
 
 
 def _stream_reply(reply: Reply, whole: dict[str, Any]) -> Iterator[Frame]:
-    usage = whole["usage"] | {"output_tokens": 1}
+    usage = whole["usage"] | {"output_tokens": min(1, reply.output_tokens)}
     yield _build_event("message_start", message=whole | {"content": [], "stop_reason": None, "usage": usage})
     yield _build_event("ping")
     for index, block in enumerate(whole["content"]):

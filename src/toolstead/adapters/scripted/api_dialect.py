@@ -153,7 +153,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class ApiRefusal:
     """Why a request gets an error.
 
     Attributes:

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from toolstead.adapters.scripted.api_dialect import ApiCall, ApiRequest, OfferedTool, Refusal, Reply
+from toolstead.adapters.scripted.api_dialect import ApiCall, ApiRefusal, ApiRequest, OfferedTool, Reply
 from toolstead.adapters.scripted.script import FaultKind, Script, ScriptedFault, ScriptedTurn
 from toolstead.types.run import NOTHING_USED
 
@@ -35,7 +35,7 @@ class ScriptedResponse:
         fault: `broken`: the stream is dropped in its middle; `stall`: it goes silent there for ever.
     """
 
-    answer: Reply | Refusal
+    answer: Reply | ApiRefusal
     delay: float = 0.0
     hang: float = 0.0
     fault: FaultKind | None = None
@@ -205,11 +205,11 @@ def _build_calls(turn: ScriptedTurn, place: _ScriptPlace, request: ApiRequest, *
     )
 
 
-def _invalid(text: str) -> Refusal:
-    return Refusal(kind="invalid", words={"text": text})
+def _invalid(text: str) -> ApiRefusal:
+    return ApiRefusal(kind="invalid", words={"text": text})
 
 
-def _refuse_with(fault: ScriptedFault, request: ApiRequest) -> Refusal:
+def _refuse_with(fault: ScriptedFault, request: ApiRequest) -> ApiRefusal:
     """The refusal that a fault is; a schema is refused of the tool that the script names, or of the first."""
     seconds = 1.0 if fault.retry_after is None else fault.retry_after
     offered = request.find_tool(fault.tool) if fault.tool is not None else next(iter(request.tools), None)
@@ -218,4 +218,4 @@ def _refuse_with(fault: ScriptedFault, request: ApiRequest) -> Refusal:
         "seconds": int(seconds) if seconds == int(seconds) else seconds,
         "tool": offered or OfferedTool(name=fault.tool or "tool"),
     }
-    return Refusal(kind=fault.kind, words=words)
+    return ApiRefusal(kind=fault.kind, words=words)

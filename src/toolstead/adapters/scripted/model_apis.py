@@ -21,10 +21,10 @@ from toolstead.adapters.http.disconnect import DisconnectWatch
 from toolstead.adapters.scripted.anthropic_api import ANTHROPIC
 from toolstead.adapters.scripted.api_dialect import (
     ApiName,
+    ApiRefusal,
     Dialect,
     Frame,
     MalformedError,
-    Refusal,
     Reply,
     as_object,
     encode_json,
@@ -149,7 +149,7 @@ class ScriptedModels:
         try:
             await self._answer_request(exchange)
         except MalformedError as error:
-            await exchange.send_refusal(Refusal(kind=error.kind, words={"text": str(error)}))
+            await exchange.send_refusal(ApiRefusal(kind=error.kind, words={"text": str(error)}))
         finally:
             self.active -= 1
 
@@ -224,7 +224,7 @@ class _Exchange:
         """Answer as the script says, unless the client leaves meanwhile."""
         with DisconnectWatch(self._receive):
             await asyncio.sleep(response.delay)
-            if isinstance(response.answer, Refusal):
+            if isinstance(response.answer, ApiRefusal):
                 await self.send_refusal(response.answer)
             else:
                 await self._play_reply(response.answer, response)
@@ -257,9 +257,9 @@ class _Exchange:
             await self.send_json(200, _MODELS[self.dialect.name])
             return
         text = f"{self._method} {self.path} is not served by the scripted model APIs; there are {_SERVED}"
-        await self.send_refusal(Refusal(kind="unknown", words={"text": text}))
+        await self.send_refusal(ApiRefusal(kind="unknown", words={"text": text}))
 
-    async def send_refusal(self, refusal: Refusal) -> None:
+    async def send_refusal(self, refusal: ApiRefusal) -> None:
         """Answer with an error of the API."""
         status, body = self.dialect.errors[refusal.kind]
         words = {**refusal.words, "key": _mask_key(self.headers.get("authorization", "").removeprefix("Bearer "))}

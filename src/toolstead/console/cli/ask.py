@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -46,9 +46,22 @@ def ask(invocation: CommandContext, *, prompt: str, as_json: bool, url: str | No
     async def ask_agent(client: SteadClient) -> int:
         was_chosen = given["runtime"] is None and given["model"] is None
         shown = _Shown(as_json=as_json, url=client.url, state=await client.describe_state() if was_chosen else {})
-        return shown.show_end(await client.run_agent(prompt, shown.show_event, **given))
+        run = await client.run_agent(prompt, shown.show_event, **given)
+        status = shown.show_end(run)
+        if "delegate.started" in shown.kinds:
+            await _mention_open_tasks(client, run["threadId"])
+        return status
 
     return run_with_client(invocation, url, ask_agent)
+
+
+async def _mention_open_tasks(client: SteadClient, thread_id: str) -> None:
+    """Say that delegated work goes on after the answer, and where."""
+    number = len(await client.tasks.list_tasks(thread=thread_id, is_open=True))
+    if number:
+        who = "the server" if client.url is not None else "`toolstead serve`"
+        tasks = "1 delegated task is" if number == 1 else f"{number} delegated tasks are"
+        click.echo(f"{tasks} still open; {who} goes on with it: `toolstead tasks watch`", err=True)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,17 +72,20 @@ class _Shown:
         as_json: Only the whole run is shown, at its end.
         url: The running server that answers; None when this process does.
         state: Which runtime was chosen, and why, where neither runtime nor model was named.
+        kinds: The types of all events so far.
     """
 
     as_json: bool
     url: str | None
     state: Mapping[str, Any]
+    kinds: set[str] = field(default_factory=set[str])
     _shown: str = ""
     _attempt: int = 1
     _whole: bool = False
 
     def show_event(self, kind: str, data: dict[str, Any]) -> None:
         """Show one event of the run."""
+        self.kinds.add(kind)
         if self.as_json:
             return
         if kind == "run.started":

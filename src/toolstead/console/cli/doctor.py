@@ -7,10 +7,13 @@ import textwrap
 from collections.abc import Sequence
 
 import click
+import msgspec
 
-from toolstead.app.doctor import DoctorFinding, DoctorReport, examine_setup
+from toolstead.app.doctor import DoctorFinding, DoctorReport, examine_review, examine_setup
+from toolstead.app.state import Switches
 from toolstead.console.cli.group import DONE, FAILED, common_options, json_option
 from toolstead.console.cli.invocation import CommandContext
+from toolstead.errors import StateError
 
 _WIDTH = 80
 _MISSING = """\
@@ -32,7 +35,13 @@ def doctor(invocation: CommandContext, as_json: bool) -> int:
 
     No request is sent to a model, so it costs nothing. Exit status: 0 an agent can answer, 1 none can.
     """
-    report = examine_setup(invocation.load().settings.runtime)
+    settings = invocation.load().settings
+    report = examine_setup(settings.runtime)
+    try:
+        review = examine_review(settings, Switches(invocation.find_places().data).read().plugins)
+    except StateError as error:
+        review = str(error)
+    report = msgspec.structs.replace(report, review=review)
     click.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False) if as_json else _render_report(report))
     return DONE if report.can_answer else FAILED
 
@@ -47,6 +56,8 @@ def _render_report(report: DoctorReport) -> str:
         + _render_section("models", report.models)
         + _render_section("extras", report.extras)
     )
+    if report.review:
+        lines += ["", *_wrap_text(report.review, "  ")]
     if not report.can_answer:
         lines += ["", _MISSING if report.choice.name is None else _BROKEN]
     elif report.choice.name != "scripted":

@@ -35,6 +35,7 @@ COMMANDS = {
     "mcp": "Serve MCP on stdin and stdout.",
     "plugins": "List and switch plugins, and set their settings.",
     "serve": "Serve the tools over HTTP: REST and MCP.",
+    "tasks": "List, show, follow, cancel and retry delegated tasks.",
     "threads": "List, show, rename, delete and export conversations.",
     "tools": "List, show, call and switch tools.",
     "trust": "Approve what a project brings, and see what changed.",

@@ -80,7 +80,9 @@ class CommandContext:
             from toolstead.console.cli.approving import offer_approval
 
             offer_approval(ProjectTrust(self.find_places()))
-        return Toolstead(self.project, tools_dir=tools_dir, overrides=self.overrides, watch=watch, follow=follow)
+        return Toolstead(
+            self.project, tools_dir=tools_dir, overrides=self.overrides, watch=watch, follow=follow, takes_over=watch
+        )
 
     def run(
         self,

@@ -9,9 +9,11 @@ from typing import Any
 
 from claude_agent_sdk import AssistantMessage, ResultMessage, StreamEvent, SystemMessage, TextBlock, UserMessage
 
-from toolstead.invoker.runtime import SessionSpec, Turn
+from toolstead.invoker.runtime import NO_LIMITS, SessionSpec, Turn, TurnLimits
+from toolstead.orchestrator.endings import read_usage
 from toolstead.types.call import Caller
 from toolstead.types.result import Failure, ToolResult
+from toolstead.types.run import Usage
 
 
 def delta(text: str, *, kind: str = "text", parent: str | None = None) -> StreamEvent:
@@ -19,8 +21,14 @@ def delta(text: str, *, kind: str = "text", parent: str | None = None) -> Stream
     return StreamEvent(uuid="u", session_id="s", event=event, parent_tool_use_id=parent)
 
 
-def begins(message_id: str) -> StreamEvent:
-    return StreamEvent(uuid="u", session_id="s", event={"type": "message_start", "message": {"id": message_id}})
+def begins(message_id: str, **more: Any) -> StreamEvent:
+    event = {"type": "message_start", "message": {"id": message_id, **more}}
+    return StreamEvent(uuid="u", session_id="s", event=event)
+
+
+def ends(written: int, reason: str = "end_turn") -> StreamEvent:
+    event = {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": written}}
+    return StreamEvent(uuid="u", session_id="s", event=event)
 
 
 def whole(text: str, message_id: str = "m1", **more: Any) -> AssistantMessage:
@@ -29,6 +37,14 @@ def whole(text: str, message_id: str = "m1", **more: Any) -> AssistantMessage:
 
 def taken(message_id: str) -> UserMessage:
     return UserMessage(content="said before", uuid=message_id)
+
+
+def starts_agent(agent: str, call_id: str) -> SystemMessage:
+    return SystemMessage(subtype="task_started", data={"task_id": agent, "tool_use_id": call_id})
+
+
+def ends_agent(agent: str, **usage: int) -> UserMessage:
+    return UserMessage(content=[], uuid="u", tool_use_result={"agentId": agent, "usage": usage})
 
 
 def state(word: str) -> SystemMessage:
@@ -86,11 +102,16 @@ class Listener:
     ) -> None:
         self.outcomes.append((name, input, result, call_id))
 
-    def turn(self) -> Turn:
+    def used(self) -> list[Usage]:
+        """What was told of usage."""
+        return [read_usage(data) for kind, data in self.told if kind == "usage"]
+
+    def turn(self, limits: TurnLimits = NO_LIMITS) -> Turn:
         return Turn(
             prompt="go",
             caller=Caller(thread_id="t"),
             tell=lambda kind, data: self.told.append((kind, data)),
             call_tool=self.call_tool,
             own=self,
+            limits=limits,
         )

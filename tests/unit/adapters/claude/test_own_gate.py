@@ -10,7 +10,8 @@ from claude_agent_sdk import ToolResultBlock, UserMessage
 
 from tests.unit.adapters.claude.said import SPEC, Listener
 from toolstead.adapters.claude.own_gate import OwnGate
-from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
+from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.adapters.claude.usage import ClaudeUsage
 from toolstead.types.content import Image, Text
 from toolstead.types.result import Failure, ToolResult
 

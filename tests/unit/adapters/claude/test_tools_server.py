@@ -10,7 +10,8 @@ from mcp.client.client import Client
 
 from tests.unit.adapters.claude.said import SPEC, Listener
 from toolstead.adapters.claude.tools_server import ToolsServer, claude_copies
-from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
+from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.adapters.claude.usage import ClaudeUsage
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import Annotations, Provenance, ToolInfo

@@ -4,15 +4,31 @@ from typing import Any
 
 import pytest
 
-from tests.unit.adapters.claude.said import SPEC, Listener, begins, delta, result, retry, state, taken, whole
-from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
+from tests.unit.adapters.claude.said import (
+    SPEC,
+    Listener,
+    begins,
+    delta,
+    ends,
+    ends_agent,
+    result,
+    retry,
+    starts_agent,
+    state,
+    taken,
+    whole,
+)
+from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.adapters.claude.usage import ClaudeUsage
 from toolstead.errors import LimitError, RuntimeFailureError, SessionLostError
+from toolstead.invoker.runtime import NO_LIMITS, TurnLimits
+from toolstead.types.run import NOTHING_USED, Usage
 
 pytestmark = pytest.mark.requires("claude")
 
 
-def progress(listener: Listener | None = None) -> TurnProgress:
-    made = TurnProgress((listener or Listener()).turn(), SPEC, ClaudeUsage(resumed=False), max_turns=3)
+def progress(listener: Listener | None = None, limits: TurnLimits = NO_LIMITS) -> TurnProgress:
+    made = TurnProgress((listener or Listener()).turn(limits), SPEC, ClaudeUsage(resumed=False), max_turns=3)
     made.unprocessed.add("prompt")
     return made
 
@@ -87,6 +103,156 @@ async def test_what_several_results_used_is_told_for_each_and_summed() -> None:
     used = (await turn.end).usage
     assert (used.input_tokens, used.output_tokens, used.cost) == (7, 11, 0.75)
     assert [data["cost"] for kind, data in listener.told if kind == "usage"] == [0.5, 0.25]
+
+
+def tokens(read: int, written: int = 1) -> dict[str, int]:
+    return {"input_tokens": read, "output_tokens": written}
+
+
+def used(read: int, written: int, cost: float = 0.0) -> Usage:
+    return Usage(input_tokens=read, output_tokens=written, cost=cost)
+
+
+async def test_what_a_reply_used_is_told_when_it_is_finished_and_a_result_tells_the_rest() -> None:
+    listener = Listener()
+    turn = progress(listener)
+    turn.take_message(taken("prompt"))
+    told: list[int] = []
+    for message in (
+        begins("m1", usage=tokens(10)),
+        whole("so", "m1", usage=tokens(10)),
+        ends(4, "tool_use"),
+        begins("m2", usage=tokens(20) | {"cache_read_input_tokens": 300}),
+        ends(6),
+        result(usage=tokens(340, 12), total_cost_usd=0.5),
+    ):
+        turn.take_message(message)
+        told.append(len(listener.used()))
+    assert told == [0, 0, 1, 1, 2, 3]
+    assert listener.used() == [used(10, 4), used(320, 6), used(10, 2, 0.5)]
+    turn.take_message(state("idle"))
+    assert (await turn.end).usage == used(340, 12, 0.5)
+
+
+async def test_a_result_that_knows_no_more_than_the_replies_tells_nothing() -> None:
+    listener = Listener()
+    turn = progress(listener)
+    turn.take_message(begins("m1", usage=tokens(1000), model="claude-sonnet-5-5"))
+    turn.take_message(ends(100))
+    (counted,) = listener.used()
+    assert counted.cost > 0
+    turn.take_message(result(usage=tokens(1000, 100), total_cost_usd=counted.cost + 1e-17))
+    assert listener.used() == [counted]
+
+
+async def test_what_replies_used_beyond_the_result_stands_and_is_what_the_turn_used() -> None:
+    listener = Listener()
+    turn = progress(listener)
+    turn.take_message(taken("prompt"))
+    turn.take_message(begins("m1", usage=tokens(1000), model="claude-sonnet-5-5"))
+    turn.take_message(ends(100))
+    (counted,) = listener.used()
+    turn.take_message(result(usage=tokens(900, 110), total_cost_usd=counted.cost / 2))
+    assert listener.used() == [counted, used(0, 10)]
+    turn.take_message(state("idle"))
+    assert (await turn.end).usage == counted + used(0, 10)
+
+
+async def test_what_was_told_too_much_before_one_result_is_not_told_again_before_the_next() -> None:
+    listener = Listener()
+    turn = progress(listener)
+    turn.take_message(taken("prompt"))
+    for message in (
+        begins("m1", usage=tokens(50)),
+        ends(5),
+        result(usage=tokens(40, 5)),
+        begins("m2", usage=tokens(60)),
+        ends(6),
+        result(usage=tokens(80, 6)),
+    ):
+        turn.take_message(message)
+    assert listener.used() == [used(50, 5), used(60, 6), used(10, 0)]
+    turn.take_message(state("idle"))
+    assert (await turn.end).usage == used(120, 11)
+
+
+async def test_a_reply_that_broke_off_is_told_with_the_next_one_or_by_the_result() -> None:
+    listener = Listener()
+    turn = progress(listener)
+    for message in (
+        begins("m1", usage=tokens(10)),
+        begins("m2", usage=tokens(10)),
+        ends(4, "tool_use"),
+        begins("m3", usage=tokens(30)),
+        result(usage=tokens(50, 6)),
+        begins("m4", usage=tokens(40)),
+        ends(4),
+    ):
+        turn.take_message(message)
+    assert listener.used() == [used(20, 5), used(30, 1), used(40, 4)]
+
+
+async def test_a_reply_that_is_not_streamed_is_told_whole() -> None:
+    listener = Listener()
+    turn = progress(listener, TurnLimits(tokens=50))
+    turn.take_message(whole("so", "m1", usage=tokens(10, 5), stop_reason="tool_use"))
+    assert turn.halt is None
+    turn.take_message(whole("so", "m2", usage=tokens(30, 5), stop_reason="tool_use"))
+    assert isinstance(turn.halt, LimitError)
+    assert listener.used() == [used(10, 5), used(30, 5)]
+
+
+async def test_what_agents_of_claude_used_is_told_for_each_reply_once() -> None:
+    listener = Listener()
+    turn = progress(listener)
+    for message in (
+        starts_agent("a1", "call"),
+        whole("hm", "m1", parent_tool_use_id="call", usage=tokens(10)),
+        whole("so", "m1", parent_tool_use_id="call", usage=tokens(10)),  # another block of it
+        ends_agent("a1", **tokens(20, 7)),  # the last reply, which is not passed on
+        ends_agent("a1", **tokens(20, 7)),
+        ends_agent("a2", **tokens(99, 9)),  # the words of a tool that says so
+    ):
+        turn.take_message(message)
+    assert listener.used() == [used(10, 1), used(20, 7)]
+
+
+async def test_the_last_reply_of_an_agent_that_was_passed_on_counts_once() -> None:
+    listener = Listener()
+    turn = progress(listener)
+    for message in (
+        starts_agent("a1", "call"),
+        whole("so", "m1", parent_tool_use_id="call", usage=tokens(10)),
+        ends_agent("a1", **tokens(10, 7)),
+    ):
+        turn.take_message(message)
+    assert listener.used() == [used(10, 1), used(0, 6)]
+
+
+async def test_a_limit_is_asked_after_each_reply_that_another_follows_and_when_that_was_told() -> None:
+    listener = Listener()
+    asked: list[tuple[Usage, Usage]] = []
+
+    class Watch(TurnLimits, frozen=True, kw_only=True):
+        def find_excess(self, used: Usage) -> LimitError | None:
+            asked.append((used, sum(listener.used(), NOTHING_USED)))
+            return LimitError("enough", limit="tokens") if used.output_tokens > 12 else None
+
+    turn = progress(listener, Watch())
+    for message in (
+        begins("m1", usage=tokens(10)),
+        ends(4, "tool_use"),
+        starts_agent("a1", "call"),
+        whole("so", "m2", parent_tool_use_id="call", usage=tokens(20)),
+        ends_agent("a1", **tokens(30, 7)),
+    ):
+        turn.take_message(message)
+        assert turn.halt is None
+    turn.take_message(begins("m3", usage=tokens(40)))
+    turn.take_message(ends(9, "tool_use"))
+    assert isinstance(turn.halt, LimitError)
+    assert [each for each, _ in asked] == [used(10, 4), used(30, 5), used(60, 12), used(100, 21)]
+    assert all(each == told for each, told in asked)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from toolstead.adapters.mcp.fast_path.messages import (
     CALL_ID_KEY,
@@ -24,7 +25,7 @@ from toolstead.errors import UnknownToolError
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.generation import Generation
 from toolstead.tools.registry import Registry
-from toolstead.types.call import ANONYMOUS, Caller
+from toolstead.types.call import Caller
 from toolstead.types.content import Text, whole_json, whole_text
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import NO_HINTS, ToolInfo
@@ -53,9 +54,12 @@ class FastPath:
         discovered: The result of `server/discover`.
     """
 
-    def __init__(self, *, registry: Registry, dispatcher: Dispatcher, version: str) -> None:
+    def __init__(
+        self, *, registry: Registry, dispatcher: Dispatcher, version: str, client_thread: str | None = None
+    ) -> None:
         self._registry = registry
         self._dispatcher = dispatcher
+        self._caller = Caller(client_thread=client_thread)
         self._info = _encode({"name": NAME, "version": version})
         self._stamp = b'"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":' + self._info + b"}}"
         self.discovered: Final = (
@@ -99,9 +103,9 @@ class FastPath:
 
     async def call(self, message: CallToolMessage, *, modern: bool) -> bytes | None:
         """Call a tool: the message that answers it, or None when the tool was removed since it was found plain."""
-        params, caller = message.params, ANONYMOUS
+        params, caller = message.params, self._caller
         if params.meta.call_id is not None and (call_id := _check_call_id(params.meta.call_id)) is not None:
-            caller = Caller(call_id=call_id)
+            caller = structs.replace(caller, call_id=call_id)
         try:
             result = await self._dispatcher.call(params.name, params.arguments, caller)
             return render_answer(message.id, self._render_result(result, modern=modern))
@@ -129,7 +133,7 @@ class FastPath:
 
     def _render_pages(self, generation: Generation, *, modern: bool) -> dict[str | None, bytes]:
         """Every page by its cursor: the last name of the page before."""
-        tools = [_render_tool(info, modern=modern) for info in generation.infos]
+        tools = [_render_tool(info, modern=modern) for info in generation.for_clients.infos]
         end = b',"ttlMs":0,"cacheScope":"private",' + self._stamp if modern else b"}"
         pages: dict[str | None, bytes] = {}
         cursor: str | None = None

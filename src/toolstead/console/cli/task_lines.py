@@ -1,0 +1,113 @@
+"""Tasks as lines of text, for lists, trees and whoever follows them. Tasks are JSON here, as the client gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from toolstead.console.cli.columns import fit_text, measure_text, pad_text
+
+Row = Sequence[str]
+
+WIDEST_AGENT = 16
+ROOM_FOR_PROMPT = 10
+_SHORT_STATES = {"completed_unverified": "unverified"}
+
+
+def name_state(task: Mapping[str, Any]) -> str:
+    """How a task ended or how far it is, in one word."""
+    outcome: str | None = task["outcome"]
+    if outcome is not None:
+        return _SHORT_STATES.get(outcome, outcome)
+    return "queued" if task.get("queuedAt") is not None else "running"
+
+
+def render_duration(seconds: float) -> str:
+    """A time as the largest unit alone: `5m`."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
+def render_list(tasks: Sequence[Mapping[str, Any]], *, now: float, width: int) -> list[str]:
+    """One line for each task: its id, state, agent, age, and the beginning of its prompt."""
+    rows = [
+        (
+            task["id"],
+            name_state(task),
+            fit_text(task["agent"], WIDEST_AGENT),
+            render_duration(now - task["createdAt"]),
+        )
+        for task in tasks
+    ]
+    return _add_prompts(_align_rows(rows), tasks, width)
+
+
+def render_tree(nodes: Sequence[Mapping[str, Any]], *, width: int) -> list[str]:
+    """One line for each task of a tree, those below it two spaces to the right."""
+    found = [one for node in nodes for one in _walk_tree(node, 0)]
+    for attempt in ("attempt ", ""):  # the word only where it fits
+        rows = [
+            (
+                f"{'  ' * level}{task['id']}",
+                name_state(task),
+                fit_text(task["agent"], WIDEST_AGENT),
+                f"{attempt}{task['attempt']}/{task['maxAttempts']}",
+                f"{count_tokens(task):,} tokens",
+            )
+            for level, task in found
+        ]
+        lines = _align_rows(rows)
+        if all(measure_text(line.rstrip()) <= width for line in lines):
+            break
+    return _add_prompts(lines, [task for _, task in found], width)
+
+
+def render_event(event: Mapping[str, Any]) -> str:
+    """What an event says about its task."""
+    data: Mapping[str, Any] = event["data"]
+    agent = data["agent"]
+    match event["type"]:
+        case "task.created":
+            waits = f", waits at place {data['position']}" if "position" in data else ""
+            return f"created for {agent}{waits}: {data['prompt']}"
+        case "task.checkin":
+            return f"{agent} checks in: {data['message']}"
+        case "task.evaluated":
+            return f"attempt {data['number']} {describe_verdict(data)}"
+        case _:
+            used = f"{count_tokens(data):,} tokens"
+            why = f": {data['error']['message']}" if "error" in data else ""
+            return f"{data['outcome']}, {used}{why}"
+
+
+def describe_verdict(attempt: Mapping[str, Any]) -> str:
+    """What reviewers decided on an attempt, and what they said."""
+    verdict = {True: "accepted", False: "rejected", None: "not decided"}[attempt["accepted"]]
+    return f"{verdict}: {attempt['feedback']}" if attempt["feedback"] else verdict
+
+
+def count_tokens(task: Mapping[str, Any]) -> int:
+    """The tokens that a task used."""
+    return task["usage"]["inputTokens"] + task["usage"]["outputTokens"]
+
+
+def _walk_tree(task: Mapping[str, Any], level: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    yield level, task
+    for child in task["children"]:
+        yield from _walk_tree(child, level + 1)
+
+
+def _align_rows(rows: Sequence[Row]) -> list[str]:
+    """Each row as a line, its cells below those of the others."""
+    widths = [max(map(measure_text, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(pad_text(cell, width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+
+
+def _add_prompts(lines: Sequence[str], tasks: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """The lines with as much of the prompts as fits; without them where that is next to nothing."""
+    room = width - max(map(measure_text, lines), default=0) - 2
+    if room < ROOM_FOR_PROMPT:
+        return [line.rstrip() for line in lines]
+    return [f"{line}  {fit_text(task['prompt'], room)}" for line, task in zip(lines, tasks, strict=True)]
