@@ -35,6 +35,7 @@ except SystemExit as end:
         (["mcp"], FOREIGN | OURS),
         (["config", "show"], FOREIGN | OURS | SERVES),
         (["threads", "--help"], FOREIGN | OURS | SERVES),
+        (["tasks", "--help"], FOREIGN | OURS | SERVES),
         (["ask", "--help"], FOREIGN | OURS | SERVES),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

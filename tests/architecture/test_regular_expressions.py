@@ -27,6 +27,7 @@ MADE_FROM_DATA = {
     "toolstead.adapters.http.routing": "the paths of our own routes; a parameter ends at a slash",
     "toolstead.adapters.installing": "the name of one of our own extras, without anything special in it",
     "toolstead.adapters.scripted.script_file": "the user's own script of a model that is played",
+    "toolstead.testing.fake_tasks": "the results that the author of a test wrote",
     "toolstead.testing.plugin_parts": "the answers that the author of a test wrote",
     "toolstead.tools.generation": "patterns of the allow-list and the block-list, for names of at most 64 characters",
     "toolstead.tools.handlers.secrets": "the user's own secret, each character in its spellings",

@@ -84,7 +84,9 @@ async def test_the_readme_plugin_has_a_person_asked(home: Path, tmp_path: Path) 
 def test_every_toolstead_command_shown_exists(command: str) -> None:
     words = shlex.split(command)
     assert words[1] in COMMANDS
-    group = words[1:3] if words[1] in ("agents", "tools", "config", "threads", "plugins", "vfs") else words[1:2]
+    group = (
+        words[1:3] if words[1] in ("agents", "tools", "config", "tasks", "threads", "plugins", "vfs") else words[1:2]
+    )
     text = help_text(*group)
     for option in (word for word in words[3:] if word.startswith("--")):
         assert option in text

@@ -174,7 +174,14 @@ async def test_a_question_is_found_and_answered(reader: Reader) -> None:
     assert reply.json["content"][0]["text"] == "sent to ada@example.com"
 
 
+async def test_open_tasks_are_listed(reader: Reader) -> None:
+    command, shown = command_with("/api/tasks")
+    reply = await reader.type(command)
+    assert (reply.status, reply.json) == (200, json.loads(shown))
+
+
 def test_no_command_of_the_page_is_left_out() -> None:
     known = ("/api/tools", "/api/tools/git-status/call", "/api/threads", "/messages", "/events", "/api/approvals")
+    known += ("/api/tasks",)
     assert [command for command, _ in exchanges() if not any(part in command for part in known)] == []
-    assert len(list(exchanges())) == 7
+    assert len(list(exchanges())) == 8

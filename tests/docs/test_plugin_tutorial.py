@@ -324,9 +324,12 @@ async def test_a_plugin_that_is_uninstalled_is_missed_by_nobody(
         print(f"toolstead serve: {first}, after pip uninstall: {stead.server.pid}; toolstead mcp: {stead.stdio_pid}")
         listed = (await stead.rest.get("/api/plugins")).json["plugins"]
         assert {one["name"]: one["state"] for one in listed} == {
+            "agents": "running",
+            "delegation": "running",
             "context": "running",
             "plan": "running",
             "time": "running",
+            "validation": "disabled",
             "vfs": "running",
             "web": "running",
             "barrier": "running",

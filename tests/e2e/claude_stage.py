@@ -22,7 +22,7 @@ _STEERED = re.compile(
 
 
 class ClaudeView(View):
-    """Claude Code sorts our tools behind a prefix, answers failed calls first, and tells once a turn what was used."""
+    """Claude Code sorts our tools behind a prefix, and answers failed calls first."""
 
     interrupted = ("doesn't want to proceed",)
 
@@ -57,9 +57,6 @@ class ClaudeView(View):
 
     def called(self, events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         return sorted(events, key=lambda data: data["callId"])
-
-    def usages(self, *, requests: int, turns: int) -> int:
-        return turns
 
 
 def processes_of(kept: Path) -> list[int]:

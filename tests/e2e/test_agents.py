@@ -63,7 +63,7 @@ async def test_a_tool_that_is_a_prompt_asks_its_own_model_and_a_wrong_answer_is_
 - when: ^begin$
   call: [{tool: summarize, input: {text: "one {{text}} two"}}]
 - say: "It says {{result}}"
-- when: Your answer does not fit
+- when: Your result was reviewed and rejected
   say: "Of course:\\n```json\\n{\\"bullets\\": [\\"one\\", \\"two\\"]}\\n```"
 - when: Summarize
   say: '{"bullets": [1]}'
@@ -192,7 +192,7 @@ async def test_the_turns_and_the_budget_of_a_file_end_a_run(play: Play) -> None:
         await (await stage.stead._parts.open_agents()).reload()
         run = await ask_agent(stage, "go")
         assert run.error is not None, run
-        assert (run.status, run.error.code) == ("failed", "limit")
+        assert (run.status, run.error.code) == ("failed", "budget")
         assert "limits.token_budget is 1,000" in run.error.message
         assert len(stage.requests) - before in (2, 3)  # at most one reply late
 

@@ -57,6 +57,36 @@ async def test_a_run_may_answer_with_its_last_turn(player: Player, tmp_path: Pat
         assert len(stage.requests) == TURNS
 
 
+@pytest.mark.requires("claude")
+async def test_what_each_reply_used_is_told_before_the_run_ends_and_the_run_used_the_sum(tmp_path: Path) -> None:
+    before: list[int] = []
+
+    @tool
+    async def look() -> str:
+        """Looks at what was told so far."""
+        await stage.until(lambda: stage.told("usage"))
+        before.append(len(stage.told("usage")))
+        return "seen"
+
+    script = """
+- call: [{tool: look, input: {}}]
+  usage: {inputTokens: 4000, outputTokens: 200}
+- {say: Done., usage: {inputTokens: 5000, outputTokens: 300}}
+"""
+    async with playing(CLAUDE, script, tmp_path, tools=[look]) as stage:
+        run = await stage.ask("look")
+        assert (run.status, run.result) == ("completed", "Done."), run.error
+        assert before == [1]
+        assert len(stage.requests) == 2
+        kinds = [event.type for event in stage.events]
+        assert kinds.index("completed") > max(place for place, kind in enumerate(kinds) if kind == "usage")
+        told = stage.told("usage")
+        assert [(data["inputTokens"], data["outputTokens"]) for data in told] == [(4000, 200), (5000, 300)]
+        assert (run.usage.input_tokens, run.usage.output_tokens) == (9000, 500)
+        assert run.usage.cost == pytest.approx(sum(data["cost"] for data in told))
+        assert all(data["cost"] > 0 for data in told)
+
+
 @pytest.mark.parametrize("player", [claude, codex])
 async def test_a_key_that_is_refused_is_told_after_a_few_requests(player: Player, tmp_path: Path) -> None:
     """Left to itself Claude Code tries eleven times, which takes minutes."""

@@ -118,3 +118,5 @@ async def test_what_such_an_agent_used_is_part_of_what_the_run_used(tmp_path: Pa
             run = await stage.ask(prompt, thread_id="t1")
             assert run.status == "completed", run.error
             assert (run.usage.input_tokens, run.usage.output_tokens) == used
+        told = [(data["inputTokens"], data["outputTokens"]) for data in stage.told("usage")]
+        assert told == [(10, 5), (20, 2), (7000, 700), (30, 3), (10, 5)]  # each when it was finished

@@ -72,7 +72,7 @@ async def test_every_model_that_codex_knows_is_offered_our_tools_and_no_agents_o
 
 
 @pytest.mark.promise("S2")
-@pytest.mark.parametrize("name", ["spawn_agent", "exec", "apply_patch", "tool_search"])
+@pytest.mark.parametrize("name", ["send_input", "exec", "apply_patch", "tool_search"])
 async def test_what_a_model_calls_of_codex_own_although_it_is_not_offered_does_not_run(play: Play, name: str) -> None:
     script = f"- {{when: go, call: [{{tool: {name}, input: {{input: text(1)}}}}]}}\n- say: '{{{{result}}}}'\n"
     async with play(script) as stage:

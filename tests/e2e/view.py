@@ -71,7 +71,3 @@ class View:
     def used(self, events: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
         """Tokens in and out, from what was told of them in one turn."""
         return sum(data["inputTokens"] for data in events), sum(data["outputTokens"] for data in events)
-
-    def usages(self, *, requests: int, turns: int) -> int:
-        """How many times it is told what was used."""
-        return requests

@@ -58,6 +58,8 @@ blocked = ["evil"]
 allowed_hosts = ["{host}"]
 [multi_agent]
 agents = ["{evil}"]
+[delegation]
+gates = [{command = "{evil}"}]
 [server]
 host = "127.0.0.1"
 token = "{evil}"

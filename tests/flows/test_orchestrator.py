@@ -604,5 +604,7 @@ async def test_time_and_ids_come_from_outside_so_that_a_simulation_can_give_its_
             "msg_000000000000201234567890002",
             "msg_000000000000301234567890003",
         ]
-        assert (run.created_at, run.started_at, run.ended_at) == (102.0, 103.0, 104.0)
-        assert [event.time for event in await world.events_of(run.id)] == [102.0, 103.0, 104.0, 104.0]
+        (step,) = await world.store.list_steps(run.id)
+        times = (run.created_at, run.started_at, step.created_at, run.ended_at)
+        assert times == (102.0, 103.0, 104.0, 105.0)
+        assert [event.time for event in await world.events_of(run.id)] == [102.0, 103.0, 105.0, 105.0]

@@ -25,7 +25,7 @@ from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.types.call import Allow, Deny, Rewrite, ToolCall
 from toolstead.types.result import Failure, ToolResult
 from toolstead.types.run import Invoking, Run
-from toolstead.types.task import Verdict
+from toolstead.types.verdict import Verdict
 
 pytestmark = pytest.mark.promise("P6")
 

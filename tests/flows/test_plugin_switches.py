@@ -22,7 +22,7 @@ from tests.waiting import PATIENCE, until
 from toolstead import Toolstead
 from toolstead.adapters.storage.store import open_store
 from toolstead.errors import NotFoundError, PluginError, SettingsError, StateError, StorageError, UnknownToolError
-from toolstead.orchestrator.store import PluginRow
+from toolstead.types.plugin_row import PluginRow
 
 KEY = "a-secret-of-the-user"
 OTHER = "another-secret-of-the-user"

@@ -12,7 +12,9 @@ from toolstead import Deny, Tool, ToolMeta, Toolstead, ToolsteadError, UnknownTo
 from toolstead.errors import DefinitionError, DuplicateToolError, SettingsError
 from toolstead.testing import connect, memory_stead
 
-BUILTIN = ["git-status", "git-diff-summary", "workspace-info", "file-reader", "update_plan", "time__current_time"]
+FOR_AGENTS = ["delegate_status", "spawn_agent", "signal_parent", "delegation__delegate", "delegation__checkin"]
+BUILTIN = ["git-status", "git-diff-summary", "workspace-info", "file-reader", *FOR_AGENTS]
+BUILTIN += ["update_plan", "time__current_time"]
 BUILTIN += ["vfs_read", "vfs_write", "vfs_edit", "vfs_list", "vfs_delete"]
 BUILTIN += ["web_fetch"]
 
@@ -129,7 +131,8 @@ async def test_every_mcp_server_configuration_is_a_fresh_server_with_its_own_thr
 async def test_a_real_client_of_either_era_calls_and_is_refused_like_everybody(era: Any) -> None:
     async with memory_stead(shout) as stead, connect(stead, protocol=era) as client:
         listed = (await client.list_tools()).tools
-        assert [listed_tool.name for listed_tool in listed] == [*BUILTIN, "shout"]
+        for_clients = [name for name in BUILTIN if name not in FOR_AGENTS]
+        assert [listed_tool.name for listed_tool in listed] == [*for_clients, "shout"]
         good = await client.call_tool("shout", {"text": "hi", "times": 2})
         assert (good.is_error, good.content[0].text) == (False, "HI HI")  # pyright: ignore[reportAttributeAccessIssue] - it is text
         bad = await client.call_tool("shout", {"text": 5})
@@ -165,7 +168,12 @@ async def test_every_change_is_told_with_what_was_added_and_removed() -> None:
 @pytest.mark.promise("T1")
 async def test_what_is_blocked_is_not_listed_and_cannot_be_called_through_any_door() -> None:
     async with memory_stead(
-        shout, settings={"tools": {"blocked": ["sh*", "git-*", "update_plan", "time__*", "vfs_*", "web_*"]}}
+        shout,
+        settings={
+            "tools": {
+                "blocked": ["sh*", "git-*", "update_plan", "time__*", "vfs_*", "web_*", "deleg*", "spawn*", "signal*"]
+            }
+        },
     ) as stead:
         assert [info.name for info in stead.registry.list_tools()] == ["workspace-info", "file-reader"]
         assert not stead.registry.has_tool("shout")

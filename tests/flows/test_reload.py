@@ -49,7 +49,7 @@ def names(stead: Toolstead) -> list[str]:
     return [
         info.name
         for info in stead.registry.list_tools()
-        if info.provenance.source == "plugin" and info.provenance.plugin_name != "time"
+        if info.provenance.source == "plugin" and info.provenance.plugin_name not in ("time", "delegation")
     ]
 
 
@@ -145,7 +145,7 @@ async def test_a_reload_over_rest_says_what_changed_and_what_was_set_aside(tmp_p
         write(tools / "a.json", shell("a", "echo {{x}}", "x"))
         write(tools / "b.json", shell("b", "true"))
         answer = await ask("POST", f"{address}/api/tools/reload", {})
-        assert (answer["success"], answer["toolCount"], answer["added"]) == (True, 14, ["a", "b"])
+        assert (answer["success"], answer["toolCount"], answer["added"]) == (True, 19, ["a", "b"])
         write(tools / "a.json", shell("a", "echo {{x}} {{y}}", "x", "y"))
         (tools / "b.json").unlink()
         (tools / "c.json").write_text("{}")

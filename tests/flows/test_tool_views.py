@@ -139,6 +139,22 @@ async def test_a_view_follows_the_tools_and_what_is_switched_off_for_everybody_i
         assert stead._parts.registry.find_view("reader").names == ("summarize",)
 
 
+async def test_a_changed_rule_leaves_other_views_alone_and_a_child_whose_rule_is_gone_sees_nothing() -> None:
+    async with two_agents() as stead:
+        registry = stead._parts.registry
+        registry.change_view_rules({"reader/child": RULES["reader"]})
+        reader, child = registry.find_view("reader"), registry.find_view("reader/child")
+        assert child.names == ("note-read", "summarize")
+        registry.change_view_rules({"writer": RULES["reader"]}, gone=["reader/child"])
+        assert registry.find_view("reader") is reader
+        assert registry.find_view("writer").names == child.names
+        assert registry.find_view("reader/child").names == ()
+        assert registry.find_view("reader/child", may_spawn=False).names == ()
+        with pytest.raises(UnknownToolError):
+            await called(stead, "note-read", Caller(agent_id="reader/child"))
+        assert {"note-read", "note-write"} <= set(registry.find_view("somebody").names)
+
+
 async def test_a_tool_of_an_agents_own_takes_no_name_that_the_registry_holds() -> None:
     @tool(name="summarize")
     async def everybodys() -> str:

@@ -24,8 +24,8 @@ LIMIT = 1 << 20
 async def converse(stead: Toolstead, reads: socket.socket, writes: socket.socket, *, fast_path: bool) -> None:
     """One client, until it closes what is read."""
     with reads, writes:
-        create_server = partial(serving.create_server, stead._parts, "default")
-        shared = serving.create_fast_path(stead._parts) if fast_path else None
+        create_server = partial(serving.create_server, stead._parts, "default", client_thread="mcp_test")
+        shared = serving.create_fast_path(stead._parts, "mcp_test") if fast_path else None
         await StdioConnection(create_server, shared, (reads.fileno(), writes.fileno()), max_message=LIMIT).run()
 
 
