@@ -15,6 +15,7 @@ from benchmarks.rows import (
     plugins,
     runtime_start,
     stdio,
+    tasks,
     tool_files,
 )
 
@@ -38,5 +39,6 @@ def races(bench: Bench) -> list[Race]:
         plugins.race(bench),
         *agents.races(bench),
         *agent_files.races(bench),
+        tasks.race(bench),
         *runtime_start.races(bench),
     ]
