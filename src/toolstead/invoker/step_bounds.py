@@ -13,7 +13,7 @@ stored any more. The log says each of it once for a run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -119,6 +119,26 @@ def make_plain(value: Any, depth: int = DEEPEST) -> Any:
             return base64_text(value)
         case _:
             return _encode_other(value)
+
+
+def is_deep(value: object) -> bool:
+    """Whether objects and lists are nested deeper than is stored. How deep encoding can go depends on the Python."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for item in level for inner in _read_items(item)]
+        if not level:
+            return False
+    return True
+
+
+def _read_items(value: object) -> Iterable[object]:
+    match value:
+        case dict():
+            return cast("dict[str, object]", value).values()
+        case list() | tuple():
+            return cast("Sequence[object]", value)
+        case _:
+            return ()
 
 
 def _read_members(value: msgspec.Struct) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 `orchestrator/journal` takes them, and stores them with the run's events or with its end. Requests are noted when they
 end, and written when they are taken, many at once: of a run of 20 turns that took 100 µs instead of 125. A request is
-written at once where something in it could change until then (`_may_change`). What is written is masked and shortened.
+written at once where something in it could change until then. What is written is masked and shortened.
 
 Recording never makes a run fail: a step that cannot be written is left out, and named in the log.
 """
@@ -19,7 +19,7 @@ from toolstead.invoker.clock import REAL_CLOCK, Clock
 from toolstead.invoker.error_codes import find_error_code
 from toolstead.invoker.step_bounds import NOT_JSON, StepBounds, encode_plain, encode_step
 from toolstead.invoker.step_mask import mask_step, may_have_secrets
-from toolstead.invoker.step_requests import EndedRequest, RequestWriter
+from toolstead.invoker.step_requests import EndedRequest, RequestWriter, has_nested_input
 from toolstead.tools.handlers.secrets import Mask
 from toolstead.types.run import NOTHING_USED, RunError, Usage
 from toolstead.types.step import RecordedStep, StepBatch
@@ -34,7 +34,6 @@ logger = logging.getLogger(__name__)
 
 LEFT_OUT = "step %s of run %s could not be recorded; where it stays away, it is left out"
 NO_MASK = Mask()
-_UNCHANGEABLE = frozenset({str, int, float, bool, type(None)})
 
 
 class StepRecorder:
@@ -97,7 +96,8 @@ class StepRecorder:
         self._number += 1
         why = None if reply is not None or error is None else _describe_error(error)
         self._ended.append((sent, self._clock.monotonic(), reply, usage, why))
-        if reply is None or (reply.calls and _may_change(reply)):  # without a reply the conversation may be shortened
+        # A tool could change what is nested in its arguments; without a reply the conversation may be shortened.
+        if reply is None or (reply.calls and has_nested_input(reply)):
             self._write_ended()
 
     async def record_turn(self, lease: Lease, prompt: str, turn: Awaitable[Answer]) -> Answer:
@@ -194,16 +194,6 @@ class StepRecorder:
     def _forget_sent(self) -> None:
         """Write all of the next request: what was new in the one before is not stored."""
         self._writer = RequestWriter()
-
-
-def _may_change(reply: ModelReply) -> bool:
-    """Whether a tool could change something in the arguments that it gets, which are a copy of the outermost object."""
-    for call in reply.calls:
-        if call.input:
-            for value in call.input.values():
-                if type(value) not in _UNCHANGEABLE:
-                    return True
-    return False
 
 
 def _describe_error(error: BaseException) -> RunError:

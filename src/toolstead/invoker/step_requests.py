@@ -24,6 +24,7 @@ import msgspec
 from msgspec import UNSET, structs
 
 from toolstead.invoker.runtime import instructions_of
+from toolstead.invoker.step_bounds import is_deep, make_plain
 from toolstead.kernel.conversation import Message, ModelReply, ToolAnswer, UserMessage
 from toolstead.kernel.model import ModelRequest
 from toolstead.types.content import Audio, Content, EmbeddedResource, Image, Text
@@ -43,6 +44,7 @@ the reply, what it used, and why there is no reply."""
 
 _HEAD = ("instructions", "tools", "resultSchema")
 _NO_HEAD: Mapping[str, Any] = {}
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 _NO_REPLY: Mapping[str, Any] = {"text": "", "calls": [], "cut": False}
 
 
@@ -127,7 +129,7 @@ class RequestWriter:
                 written.tools = UNSET if named is UNSET else [tool.name for tool in request.tools]
             answered = None
             if reply is not None:
-                answered = WrittenReply(reply.text, reply.calls, reply.cut)
+                answered = WrittenReply(reply.text, _bound_calls(reply), reply.cut)
                 self._reply, self._reply_of = reply, {"replyOf": number}
             steps.append(
                 RecordedStep(
@@ -180,7 +182,24 @@ def write_message(message: Message) -> SentUserMessage | SentReply | SentToolAns
         return SentToolAnswer(call.id, call.name, content, message.is_error)
     if isinstance(message, UserMessage):
         return SentUserMessage(message.text)
-    return SentReply(message.text, message.calls)
+    return SentReply(message.text, _bound_calls(message))
+
+
+def has_nested_input(reply: ModelReply) -> bool:
+    """Whether any call of a reply has more than plain values as arguments."""
+    for call in reply.calls:
+        if call.input:
+            for value in call.input.values():
+                if type(value) not in _PLAIN:
+                    return True
+    return False
+
+
+def _bound_calls(reply: ModelReply) -> Sequence[Any]:
+    """The calls of a reply; what is nested too deeply in one is a note."""
+    if reply.calls and has_nested_input(reply) and any(is_deep(call.input) for call in reply.calls):
+        return make_plain(reply.calls)
+    return reply.calls
 
 
 def _write_part(part: Content) -> Any:
