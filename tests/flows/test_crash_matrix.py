@@ -10,6 +10,7 @@ from tests.programs.crash_matrix import (
     Databases,
     Plan,
     count_writes,
+    find_unnoticed,
     list_strikes,
     open_databases,
     play_rounds,
@@ -40,6 +41,11 @@ def test_a_killed_process_leaves_delegated_work_in_sqlite_that_another_one_finis
 
 def test_a_process_that_stops_or_is_taken_for_dead_leaves_work_that_another_one_finishes() -> None:
     play("sqlite", {"TERM": 3, "STOP": 3})
+
+
+def test_each_protection_is_missed_when_it_is_removed() -> None:
+    with open_databases("sqlite") as databases:
+        assert find_unnoticed(databases, PLAN, jobs=JOBS) == []
 
 
 @pytest.mark.requires("postgres")

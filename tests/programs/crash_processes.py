@@ -25,15 +25,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 from tests.programs.crash_scenario import CUT_OFF, Place, Rows, ask, read_rows, wait_until_settled
 from tests.waiting import PATIENCE
 from toolstead.adapters.storage import operations, store, task_operations, task_run_operations
+from toolstead.adapters.storage.ledger import Ledger
 from toolstead.adapters.storage.postgres import PostgresDatabase
 from toolstead.adapters.storage.process_locks import ProcessLock
 from toolstead.adapters.storage.sqlite import SqliteDatabase
-from toolstead.adapters.storage.task_queries import find_task
 from toolstead.delegation import attempts, delegation, sweep
 from toolstead.delegation.task_store import TaskClaim
 from toolstead.orchestrator.orchestrator import Orchestrator
@@ -279,23 +280,29 @@ def _take_lock(database: Any) -> None:
         database._lock = ProcessLock(database._locks, database._owner)
 
 
+def _replace(module: ModuleType, name: str, function: Callable[..., Any]) -> None:
+    """Replace what must be there: a protection that moved would otherwise stay."""
+    getattr(module, name)
+    setattr(module, name, function)
+
+
 def _remove_duplicates() -> None:
-    delegation._name_order = lambda *_: secrets.token_hex(8)
+    _replace(delegation, "name_order", lambda *_: secrets.token_hex(8))
 
 
 def _remove_epoch() -> None:
-    def believe_claim(connection: Any, claim: TaskClaim) -> Task:
-        task = find_task(connection, claim.task_id)
+    def believe_claim(ledger: Ledger, claim: TaskClaim) -> Task:
+        task = ledger.known.find_task(claim.task_id)
         if task is None or not task.is_open:
             raise task_operations.StaleClaimError(claim.task_id)
         return task
 
-    task_operations.check_claim = believe_claim
-    task_run_operations.check_claim = believe_claim
+    _replace(task_operations, "check_claim", believe_claim)
+    _replace(task_run_operations, "check_claim", believe_claim)
 
 
 def _remove_run_key() -> None:
-    attempts._name_run = lambda *_: secrets.token_hex(8)
+    _replace(attempts, "_name_run", lambda *_: secrets.token_hex(8))
 
 
 def _remove_delivery_key() -> None:
@@ -309,7 +316,7 @@ def _remove_delivery_key() -> None:
         ended = select(*COLUMNS).where(tasks.c.parent_thread_id == thread_id, tasks.c.outcome.is_not(None))
         return [TASKS.decode_row(row) for row in connection.execute(ended)]
 
-    operations.take_waiting = take_all
+    _replace(operations, "take_waiting", take_all)
 
 
 _REMOVE: dict[Protection, Callable[[], None]] = {
