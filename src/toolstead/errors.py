@@ -21,7 +21,6 @@ ToolsteadError
 ├── UnknownToolError       no such tool here, or it is blocked
 ├── ToolError              foreseen: the text goes to the model
 │   ├── RefusedError       the request is not allowed (a path, a gate's denial)
-│   │   ├── BusyConversationError  a task works in this conversation already
 │   │   ├── InvalidFileError  a shared file that cannot be written or read so: its path, its text, a limit
 │   │   ├── FileConflictError a write to a shared file that would lose a newer version
 │   │   └── InvalidAgentError an agent given as markdown in a call that is none, or would have too much power
@@ -343,22 +342,6 @@ class ToolError(ToolsteadError):
 
 class RefusedError(ToolError):
     """The request is not allowed: a path outside the project, a gate's denial."""
-
-
-class BusyConversationError(RefusedError):
-    """A conversation in which a task works already.
-
-    Attributes:
-        task_id: The task.
-        deadline: When it ends at the latest, in seconds since 1970.
-    """
-
-    def __init__(self, task_id: str, deadline: float | None) -> None:
-        self.task_id, self.deadline = task_id, deadline
-        super().__init__(
-            f"DelegateInProgress: task {task_id} works in this conversation; wait until it has ended, or begin "
-            "another one without `conversation_id`"
-        )
 
 
 class InvalidFileError(RefusedError):

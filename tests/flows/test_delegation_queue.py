@@ -118,6 +118,29 @@ async def test_folder_hints_and_conversation_reach_the_child(tmp_path: Path) -> 
         assert told == prompts
 
 
+@pytest.mark.promise("T5")
+async def test_of_two_calls_at_once_one_goes_on_with_a_conversation(tmp_path: Path) -> None:
+    found = list[dict[str, Any]]()
+
+    async def act(turn: Turn) -> Answer:
+        if turn.caller.depth:
+            return Answer(text="did it")
+        [first] = (await delegate(turn, "work"))["runs"]
+        again = [delegate(turn, f"more {n}", conversation_id=first["conversation_id"]) for n in (1, 2)]
+        found.extend(await asyncio.gather(*again))
+        return Answer(text="done")
+
+    async with stage(tmp_path, act) as at:
+        await bounded(at.stead.invoke("root", thread_id="t"))
+        tasks = await at.settle()
+        [refused] = [one for one in found if one["status"] == "error"]
+        [held] = [one["runs"][0]["run_id"] for one in found if one["status"] == "ok"]
+        assert refused["error"]["code"] == "DelegateInProgress"
+        assert f"task {held} works in this conversation" in refused["error"]["message"]
+        assert [one["run_id"] for one in refused["error"]["holders"]] == [held]
+        assert len(tasks) == 2
+
+
 @pytest.mark.promise("T6")
 async def test_queued_tasks_begin_in_order_as_soon_as_a_slot_is_free(tmp_path: Path) -> None:
     gates, begun = [Gate() for _ in range(4)], list[int]()

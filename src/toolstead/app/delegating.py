@@ -16,7 +16,7 @@ from toolstead.delegation.order import Order
 from toolstead.delegation.review import ReviewResult, TaskReviewer
 from toolstead.delegation.task_store import TaskFilter
 from toolstead.delegation.task_texts import LARGEST_CONTEXT
-from toolstead.errors import BusyConversationError, ToolError, UnknownAgentError
+from toolstead.errors import ToolError, UnknownAgentError
 from toolstead.invoker.clock import REAL_CLOCK
 from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.store import EventFilter
@@ -216,8 +216,6 @@ class DelegationParts:
         newest = found[0]
         if order.agent and order.agent != newest.agent:
             raise ToolError(f"conversation_id: {conversation!r} is a conversation with {newest.agent}")
-        if newest.is_open:
-            raise BusyConversationError(newest.id, newest.deadline)
         return structs.replace(
             order, agent=newest.agent, thread_id=conversation, model=newest.model, runtime=newest.runtime
         )

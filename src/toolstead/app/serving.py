@@ -129,5 +129,5 @@ async def serve_http(
 
 
 def name_client_thread() -> str:
-    """The thread in which the MCP clients of this process delegate; those of one HTTP server share it."""
+    """The thread in which the MCP clients of this process delegate."""
     return f"mcp_{secrets.token_hex(8)}"

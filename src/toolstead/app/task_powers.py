@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from toolstead.errors import (
-    BusyConversationError,
     InvocationError,
     NotFoundError,
     RefusedError,
@@ -96,7 +95,8 @@ class PluginTasks:
             try:
                 orders[place] = await parts.make_order(item, caller)
             except (ToolError, InvocationError) as error:
-                entries[place] = _describe_refusal(item, _find_code(error), str(error), _find_holders(error))
+                code = "AgentNotFound" if isinstance(error, UnknownAgentError) else "InvalidRequest"
+                entries[place] = _describe_refusal(item, code, str(error))
         if mode == "immediate":
             for place, order in list(orders.items()):
                 if (why := parts.delegation.runs.find_room(order.runtime, order.model, order.agent)) is not None:
@@ -283,23 +283,6 @@ def _check_run(meta: ToolMeta) -> None:
     """Refuse a caller that is no agent. Raises ToolError."""
     if meta.caller.run_id is None:
         raise ToolError(f"this tool {NO_RUN}")
-
-
-def _find_code(error: Exception) -> str:
-    match error:
-        case UnknownAgentError():
-            return "AgentNotFound"
-        case BusyConversationError():
-            return "DelegateInProgress"
-        case _:
-            return "InvalidRequest"
-
-
-def _find_holders(error: Exception) -> Sequence[Holder]:
-    from toolstead.delegation.task_store import Holder
-
-    is_busy = isinstance(error, BusyConversationError)
-    return [Holder(run_id=error.task_id, deadline=error.deadline)] if is_busy else []
 
 
 def _read_admitted(found: Admitted | Refusal) -> Task:

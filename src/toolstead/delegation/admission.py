@@ -28,6 +28,7 @@ class AdmissionFacts(msgspec.Struct, kw_only=True):
         holders: Open tasks that hold a slot of the agent.
         is_stuck: Whether every holder waits, itself or through its children, for a queued task.
         ancestors: The tasks above, the nearest first: agent and prompt.
+        talking: An open task in the conversation that the task goes on with.
         tree: The tree's budget.
     """
 
@@ -37,6 +38,7 @@ class AdmissionFacts(msgspec.Struct, kw_only=True):
     holders: Sequence[Holder] = ()
     is_stuck: bool = False
     ancestors: Sequence[tuple[str, str]] = ()
+    talking: Holder | None = None
 
 
 class Queued(msgspec.Struct, frozen=True):
@@ -45,7 +47,7 @@ class Queued(msgspec.Struct, frozen=True):
 
 def decide_admission(task: Task, request: AdmissionRequest, facts: AdmissionFacts) -> Refusal | Queued | None:
     """Why a task is refused, or that it must wait; None when it may begin."""
-    refused = _check_order(task, facts) or _check_tree(task, request, facts)
+    refused = _check_conversation(facts) or _check_order(task, facts) or _check_tree(task, request, facts)
     if refused is not None or len(facts.holders) < request.cap:
         return refused
     deadlines = [one.deadline for one in facts.holders if one.deadline is not None]
@@ -66,6 +68,17 @@ def decide_admission(task: Task, request: AdmissionRequest, facts: AdmissionFact
             holders=facts.holders,
         )
     return Queued()
+
+
+def _check_conversation(facts: AdmissionFacts) -> Refusal | None:
+    if facts.talking is None:
+        return None
+    why = f"task {facts.talking.run_id} works in this conversation; wait until it has ended, or begin another one"
+    return Refusal(
+        code="DelegateInProgress",
+        message=f"DelegateInProgress: {why} without `conversation_id`",
+        holders=[facts.talking],
+    )
 
 
 def _check_order(task: Task, facts: AdmissionFacts) -> Refusal | None:

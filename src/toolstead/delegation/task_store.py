@@ -44,7 +44,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         code: A word for programs.
         message: A sentence for the model: which limit, and what would be right.
-        holders: For `DelegateInProgress`, which tasks hold the agent's slots.
+        holders: For `DelegateInProgress`, which tasks hold the agent's slots, or its conversation.
     """
 
     code: RefusalCode

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from hashlib import blake2b
 from typing import Any
 
 import mcp_types
@@ -63,7 +64,8 @@ def create_server(
         thread_id: The thread that calls belong to.
         agent: The agent whose view of the tools it serves; all tools by default.
         tells_changes: Whether it notifies handshake clients that tools changed; on stdio the fast path does.
-        client_thread: The thread in which its clients delegate; None where they are agents of ours.
+        client_thread: The thread in which its clients delegate, with a suffix for each session; None where they are
+            agents of ours.
     """
     # Rendered once for each protocol version, as long as the tools stay the same.
     rendered = {
@@ -84,7 +86,9 @@ def create_server(
 
     async def call_tool(request: Request, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
         call_id = call_id_in(request.meta)
-        caller = Caller(thread_id=thread_id, agent_id=agent, call_id=call_id, client_thread=client_thread)
+        caller = Caller(
+            thread_id=thread_id, agent_id=agent, call_id=call_id, client_thread=_find_thread(request, client_thread)
+        )
         client = McpCallerSide(request)
         try:
             work = dispatcher.call(
@@ -119,6 +123,15 @@ def create_server(
     server.add_request_handler("logging/setLevel", mcp_types.SetLevelRequestParams, set_log_level)
     server.middleware += [_ask_for_handshake, notices.learn_connection] if tells_changes else [_ask_for_handshake]
     return server
+
+
+def _find_thread(request: Request, client_thread: str | None) -> str | None:
+    """The thread in which a client delegates: one for each session; clients without sessions share the server's."""
+    session_id = connection_of(request).session_id
+    if client_thread is None or session_id is None:
+        return client_thread
+    # Not the id itself: whoever has it may act as that client.
+    return f"{client_thread}_{blake2b(session_id.encode(), digest_size=8).hexdigest()}"
 
 
 async def _ask_for_handshake(ctx: Request, call_next: CallNext) -> HandlerResult:

@@ -40,6 +40,7 @@ _HOLDS_SLOT = IS_OPEN & tasks.c.queued_at.is_(None)
 _OF_AGENT = (tasks.c.project == bindparam("project")) & (tasks.c.agent == bindparam("agent"))
 _OF_KEYS = select(*COLUMNS).where(tasks.c.duplicate_key.in_(bindparam("given", expanding=True)))
 _HOLDERS = select(tasks.c.id, tasks.c.deadline).where(_OF_AGENT, _HOLDS_SLOT).order_by(tasks.c.n)
+_TALKING = select(tasks.c.id, tasks.c.deadline).where(tasks.c.thread_id == bindparam("thread"), IS_OPEN)
 _COUNT_QUEUED = select(func.count()).where(_OF_AGENT, IS_OPEN, tasks.c.queued_at.is_not(None))
 # Runs that a plugin started count too; the runs of a task are counted by the task.
 _OWN_CHILD = (runs.c.attempt == 1) & runs.c.task_id.is_(None) & runs.c.parent_run_id.is_not(None)
@@ -197,6 +198,7 @@ def _admit_task(
     facts.holders = slots.holders
     is_full = len(slots.holders) >= request.cap
     facts.is_stuck = request.may_queue and is_full and slots.find_stuck(above)
+    facts.talking = _find_talking(ledger.connection, task) if task.continues else None
     decided = decide_admission(task, request, facts)
     if isinstance(decided, Refusal):
         return decided
@@ -211,6 +213,12 @@ def _admit_task(
     ledger.add_row(TASKS, TASKS.encode_row(task))
     ledger.add_events(encode_events([create_created_event(task, position)]))
     return Admitted(task=task, is_fresh=True, position=position)
+
+
+def _find_talking(connection: Connection, task: Task) -> Holder | None:
+    """The open task in the conversation that a new one goes on with."""
+    row = connection.execute(_TALKING, {"thread": task.thread_id}).first()
+    return None if row is None else Holder(run_id=row.id, deadline=row.deadline)
 
 
 def _find_duplicates(connection: Connection, wanted: Sequence[Task]) -> Mapping[str, Task]:

@@ -48,7 +48,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class FastPath:
-    """Lists tools and calls the plain ones: those that neither report progress nor send requests to the client.
+    """Lists tools and calls the plain ones, which neither report progress nor ask the client nor delegate.
 
     Attributes:
         discovered: The result of `server/discover`.
@@ -98,7 +98,9 @@ class FastPath:
                 return False  # not cached: unknown names are unbounded
             tool = registered.tool
             asks_headers = _HEADER_RULE in _encode_json(registered.info.input_schema)
-            known = self._plain[name] = not (tool.progress or tool.interactive or asks_headers)
+            # The SDK knows the session, and each has a thread of its own to delegate in.
+            delegates = tool.spawns or tool.audience == "delegators"
+            known = self._plain[name] = not (tool.progress or tool.interactive or asks_headers or delegates)
         return known
 
     async def call(self, message: CallToolMessage, *, modern: bool) -> bytes | None:
