@@ -14,6 +14,7 @@ from tests.flows.talking import bounded
 from tests.unit.invoker.bench import Gate
 from tests.waiting import until
 from toolstead.invoker.runtime import Answer, Turn
+from toolstead.types.run import Usage
 
 WANTED = 10_000
 MANY_SLOTS = {"max_concurrent_delegates": 1_000}
@@ -204,3 +205,26 @@ async def test_work_that_ignores_its_cancellation_is_cancelled_all_the_same(tmp_
         await until(is_told)
         gate.let.set()
         assert [one.outcome for one in await at.settle()] == ["cancelled", "completed"]
+
+
+async def test_what_a_cancelled_task_had_used_is_counted(tmp_path: Path) -> None:
+    gate = Gate()
+
+    async def act(turn: Turn) -> Answer:
+        if turn.prompt == "root":
+            await delegate(turn, "costly", mode="detached")
+            return Answer(text="delegated")
+        if turn.prompt == "costly":
+            turn.tell("usage", {"inputTokens": 70, "outputTokens": 30, "cost": 0.25})
+            return await gate(turn)
+        return Answer(text="told")
+
+    async with stage(tmp_path, act) as at:
+        await bounded(at.stead.invoke("root", thread_id="t"))
+        await bounded(gate.begun.wait())
+        [task] = await at.list_tasks()
+        cancelled = await at.cancel(task.id)
+        assert (cancelled.outcome, cancelled.usage) == (
+            "cancelled",
+            Usage(input_tokens=70, output_tokens=30, cost=0.25),
+        )

@@ -38,7 +38,7 @@ POLL_SECONDS = 0.2
 """How often a task of another process is looked at by whoever waits for it."""
 _Wake = tuple[str, str | None, str | None]
 """The thread, the run and the task that delegated: results of the same are the same to whoever is woken."""
-CANCEL_SECONDS = 5.0
+CANCEL_SECONDS = 1.0
 """How long cancelling waits for the runs of the cancelled tasks to end."""
 
 

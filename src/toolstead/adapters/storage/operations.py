@@ -28,7 +28,7 @@ from toolstead.adapters.storage.tables import (
 )
 from toolstead.adapters.storage.task_operations import end_waited_children
 from toolstead.adapters.storage.task_queries import take_waiting
-from toolstead.adapters.storage.task_settlement import INTERRUPTED, settle_run
+from toolstead.adapters.storage.task_settlement import INTERRUPTED, add_late_usage, settle_run
 from toolstead.adapters.storage.tree_budgets import settle_run_share
 from toolstead.errors import LimitError, NotFoundError
 from toolstead.orchestrator.store import Accepted, Begun, Behind, Ending, Resolution
@@ -213,6 +213,8 @@ def _settle_tasks(ledger: Ledger, run_id: str, ending: Ending) -> None:
         end_waited_children(ledger, run_id, ending.ended_at)
     if ending.has_tasks or is_interrupted:
         settle_run(ledger.connection, run_id, ending.status, ending.ended_at)
+    if ending.status == "cancelled" and ending.has_share and ending.usage is not None:
+        add_late_usage(ledger.connection, run_id, ending.usage)
 
 
 def add_approval(approval: Approval, events: Sequence[NewEvent]) -> Operation[list[Event]]:

@@ -9,9 +9,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, bindparam, update
+from sqlalchemy import Connection, bindparam, select, update
 
-from toolstead.adapters.storage.tables import tasks
+from toolstead.adapters.storage.tables import runs, tasks
+from toolstead.types.run import Usage
 
 INTERRUPTED = frozenset({"lost", "stopped"})
 """Ends of runs whose work another process may take up again."""
@@ -29,6 +30,24 @@ _DETACH = (
     .where(tasks.c.parent_run_id == bindparam("run"), _IS_WAITED_FOR, tasks.c.outcome.is_(None))
     .values(mode="detached")
 )
+
+
+_OF_RUN = select(runs.c.task_id).where(runs.c.id == bindparam("run")).scalar_subquery()
+_ADD_USED = (
+    update(tasks)
+    .where(tasks.c.id == _OF_RUN, tasks.c.outcome.is_not(None))
+    .values(
+        input_tokens=tasks.c.input_tokens + bindparam("read"),
+        output_tokens=tasks.c.output_tokens + bindparam("written"),
+        cost=tasks.c.cost + bindparam("money"),
+    )
+)
+
+
+def add_late_usage(connection: Connection, run_id: str, usage: Usage) -> None:
+    """Add what a cancelled run used to its task, if that ended before it: then it was summed without this run."""
+    values = {"read": usage.input_tokens, "written": usage.output_tokens, "money": usage.cost}
+    connection.execute(_ADD_USED, {"run": run_id, **values})
 
 
 def settle_run(connection: Connection, run_id: str, status: str, now: float) -> None:
