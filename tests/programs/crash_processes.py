@@ -192,6 +192,7 @@ async def _work(orders: Orders, pipe: Connection) -> None:
             await asyncio.wait((playing,))
         elif not stopping.is_set():
             playing.result()
+            await stopping.wait()  # one that ended by itself would not be asked to, but killed
     loop.remove_reader(pipe.fileno())
     pipe.send(("closed",))
 

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from toolstead.console.cli.columns import fit_text, measure_text, pad_text
-from toolstead.console.cli.task_lines import name_state, render_duration, render_event, render_list, render_tree
+from toolstead.console.cli.task_lines import (
+    MOST_LINES,
+    name_state,
+    render_duration,
+    render_event,
+    render_list,
+    render_tree,
+    shorten_lines,
+)
 
 
 def make_task(**given: Any) -> dict[str, Any]:
@@ -83,3 +91,14 @@ def test_every_event_of_a_task_is_said_in_words() -> None:
     ]
     for kind, data, said in events:
         assert render_event({"type": kind, "data": {"agent": "helper", **data}}) == said
+
+
+def test_much_output_of_a_gate_is_shown_by_its_first_and_last_lines() -> None:
+    whole = "\n".join(["one " * 30, "", *(f"line {number}" for number in range(100)), "y" * 1_000_000, "the end"])
+    lines = shorten_lines(whole, 60).splitlines()
+    assert lines[2] == ""
+    assert lines[-1] == "the end"
+    assert len(lines) == MOST_LINES + 1
+    assert any("lines more: --json" in line for line in lines)
+    assert max(map(len, lines)) <= 60
+    assert shorten_lines("short\n\ntext", 60) == "short\n\ntext"

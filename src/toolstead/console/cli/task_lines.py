@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ Row = Sequence[str]
 
 WIDEST_AGENT = 16
 ROOM_FOR_PROMPT = 10
+MOST_LINES = 12
+MOST_WRAPPED = 20_000
 _SHORT_STATES = {"completed_unverified": "unverified"}
 
 
@@ -86,6 +89,15 @@ def describe_verdict(attempt: Mapping[str, Any]) -> str:
     """What reviewers decided on an attempt, and what they said."""
     verdict = {True: "accepted", False: "rejected", None: "not decided"}[attempt["accepted"]]
     return f"{verdict}: {attempt['feedback']}" if attempt["feedback"] else verdict
+
+
+def shorten_lines(text: str, width: int) -> str:
+    """A text of as many lines as can be looked over, each as wide as the terminal; the first and the last ones."""
+    lines = [part for line in text.splitlines() for part in textwrap.wrap(line[:MOST_WRAPPED], width) or [""]]
+    if len(lines) > MOST_LINES:
+        half = MOST_LINES // 2
+        lines = [*lines[:half], f"[{len(lines) - 2 * half:,} lines more: --json]", *lines[-half:]]
+    return "\n".join(lines)
 
 
 def count_tokens(task: Mapping[str, Any]) -> int:

@@ -32,6 +32,7 @@ from toolstead.console.cli.task_lines import (
     render_event,
     render_list,
     render_tree,
+    shorten_lines,
 )
 from toolstead.console.cli.task_watch import TaskWatch
 from toolstead.schema.visible import escape_unseen
@@ -116,14 +117,14 @@ async def show_task(client: SteadClient, *, task_id: str, only_result: bool, as_
 async def show_tree(client: SteadClient, *, task_id: str | None, as_json: bool) -> None:
     """Show a task and all those below it.
 
-    Without ID, every tree that has an open task. Each task with its state, its agent, the attempt it is at, and the
-    tokens it used.
+    Without ID, every tree that has an open task; else the newest. Each task with its state, its agent, the attempt it
+    is at, and the tokens it used.
     """
-    trees = await _find_open_trees(client) if task_id is None else [[await _read_node(client, task_id)]]
+    trees = await _find_trees(client) if task_id is None else [[await _read_node(client, task_id)]]
     if as_json:
         echo_json({"trees": [node for tree in trees for node in tree]})
     elif not trees:
-        click.echo("no task is open", err=True)
+        click.echo(_NONE_YET, err=True)
     else:
         click.echo("\n\n".join("\n".join(render_tree(tree, width=terminal_width())) for tree in trees))
 
@@ -214,10 +215,12 @@ async def _read_node(client: SteadClient, task_id: str) -> dict[str, Any]:
     return task | {"children": task["tree"]}
 
 
-async def _find_open_trees(client: SteadClient) -> list[list[dict[str, Any]]]:
-    """The tasks at the top of each tree that has an open one, the newest tree first."""
+async def _find_trees(client: SteadClient) -> list[list[dict[str, Any]]]:
+    """The tasks at the top of each tree that has an open one, the newest tree first; if none is open, of the newest."""
     found = await client.tasks.list_tasks(is_open=True, limit=MOST_OPEN)
-    if len(found) == MOST_OPEN:
+    if not found and (found := await client.tasks.list_tasks(limit=1)):
+        click.echo("no task is open; this is the newest tree", err=True)
+    elif len(found) == MOST_OPEN:
         click.echo(f"more than {MOST_OPEN} tasks are open; older ones are left out", err=True)
     trees: list[list[dict[str, Any]]] = []
     for root in dict.fromkeys(task["rootRunId"] for task in found):
@@ -257,14 +260,18 @@ def _list_texts(task: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What has a title and lines of its own."""
     yield "Prompt", task["prompt"]
     if task["attempts"]:
-        lines = (f"{attempt['number']:<3}{describe_verdict(attempt)}" for attempt in task["attempts"])
+        width = terminal_width() - 5
+        lines = (f"{one['number']:<3}{shorten_lines(describe_verdict(one), width)}" for one in task["attempts"])
         yield "Attempts", "\n".join(line.replace("\n", "\n   ") for line in lines)
     if task["summary"] is not None:
         rest = task["resultSize"] - len(task["summary"])
         more = f" ({rest:,} characters more: --result)" if rest > 0 else ""
         yield f"Result{more}", task["summary"]
     if task["error"] is not None:
-        yield "Error", f"{task['error']['code']}: {task['error']['message']}"
+        message: str = task["error"]["message"]
+        if task["attempts"]:  # which have the rest of it
+            message = message.partition("\n")[0]
+        yield "Error", shorten_lines(f"{task['error']['code']}: {message}", terminal_width() - 2)
 
 
 def _print_budget(budget: Mapping[str, Any]) -> None:
