@@ -86,7 +86,8 @@ async def test_children_that_share_a_budget_never_exceed_it(tmp_path: Path, budg
             assert task.outcome == "budget"
             assert task.error is not None
             assert "limits.token_budget" in task.error.message
-        assert any((task.summary or "").startswith("step ") for task in tasks)
+        worked = [(task.summary or "").startswith("step ") for task in tasks]
+        assert all(worked) if budget > 10_000 else any(worked)
         # Whoever was refused was refused before its request: what the model counted is what the tree counted.
         tree = await talk.store.read_tree(root.id)
         assert tree is not None

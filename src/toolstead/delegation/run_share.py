@@ -79,6 +79,7 @@ class RunShare:
         self._store, self._clock, self._on_exhausted = store, clock, on_exhausted
         self._granted: TreeShare | None = None
         self._asks_before = False
+        self._is_scarce = False
         self._asking = asyncio.Lock()
         self._tasks = OwnedTasks()
         self._number = 0
@@ -127,10 +128,13 @@ class RunShare:
             StorageError: The database does not answer.
         """
         self._asks_before = True
+        if self._is_scarce:
+            await self._step_back()
         wish = TokenWish(least=least, most=most, base_cost=base_cost, token_cost=token_cost)
         while True:
             found = await self._ask(wish)
             if isinstance(found, Grant):
+                self._is_scarce = found.tokens < most
                 return found.tokens
             if not found.may_wait:
                 raise LimitError(explain_exhausted(found), limit=found.limit)
@@ -183,9 +187,17 @@ class RunShare:
         await self._clock.sleep(RELEASE_SECONDS)
         async with self._asking:
             if number == self._number:
-                try:
-                    await self._store.settle_share(
-                        TreeShare(run_id=self._run_id, root_run_id=self._root, used=self.used)
-                    )
-                except StorageError as error:
-                    logger.warning("run %s: its reservation waits for its end: %s", self._run_id, error)
+                await self._give_back()
+
+    async def _step_back(self) -> None:
+        """Let others go first, where there is not enough for all: whoever asked again at once would always be first."""
+        async with self._asking:
+            self._number += 1
+            await self._give_back()
+        await self._clock.sleep(2 * WAIT_SECONDS)
+
+    async def _give_back(self) -> None:
+        try:
+            await self._store.settle_share(TreeShare(run_id=self._run_id, root_run_id=self._root, used=self.used))
+        except StorageError as error:
+            logger.warning("run %s: its reservation waits for its end: %s", self._run_id, error)
