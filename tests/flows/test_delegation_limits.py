@@ -142,9 +142,9 @@ async def stream(turn: Turn) -> Answer:
 @pytest.mark.parametrize(
     ("runaway", "settings", "agent", "code"),
     [
-        (never, {}, "limits: {run_timeout: 0.5}", "timeout"),
-        (stream, {}, "limits: {run_timeout: 0.5}", "timeout"),
-        (never, {"delegation": {"stall_timeout": 0.5}}, "", "stalled"),
+        (never, {}, "limits: {run_timeout: 2}", "timeout"),
+        (stream, {}, "limits: {run_timeout: 2}", "timeout"),
+        (never, {"delegation": {"stall_timeout": 2}}, "", "stalled"),
     ],
     ids=["never ends", "streams for ever", "says nothing"],
 )

@@ -187,7 +187,8 @@ class CodexSession:
                 playing.go_on()
                 items = []
         except asyncio.CancelledError:
-            await playing.interrupt_turn(self._current_place, starting)
+            # In a task of its own: before Python 3.11.3, a time limit inside a cancelled task raises CancelledError.
+            await asyncio.create_task(playing.interrupt_turn(self._current_place, starting))
             raise
         except RefusedByCodexError as error:
             raise RuntimeFailureError(f"Codex: {error}") from error
