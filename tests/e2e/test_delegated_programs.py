@@ -119,13 +119,14 @@ async def test_a_tree_s_budget_stops_a_program_in_the_middle_of_its_turn(child: 
         return "nothing yet"
 
     usage = "  usage: {inputTokens: 700, outputTokens: 300}\n"
+    takes_time = "  delay: 0.4\n"  # as with any model: what stops the program must be faster than a reply, no more
     script = (
         "- when: ^begin$\n"
         "  call: [{tool: delegate_agent, input: {agent_id: helper, prompt: search, mode: detached}}]\n"
         f"{usage}- say: begun\n{usage}"
         f"- when: Work that you delegated\n  say: a pity\n{usage}"
-        f"- when: search\n  call: [{{tool: look, input: {{}}}}]\n{usage}"
-        + f"- call: [{{tool: look, input: {{}}}}]\n{usage}" * 20
+        f"- when: search\n  call: [{{tool: look, input: {{}}}}]\n{usage}{takes_time}"
+        + f"- call: [{{tool: look, input: {{}}}}]\n{usage}{takes_time}" * 20
         + "- say: never\n"
     )
     limits = {"limits": {"token_budget": BUDGET}}
