@@ -28,13 +28,17 @@ def initialize(number: int) -> bytes:
 def call(number: int, tool: str, arguments: dict[str, Any], era: Era = "handshake") -> bytes:
     """A tools/call."""
     params: dict[str, Any] = {"name": tool, "arguments": arguments}
-    if era == "modern":
-        params["_meta"] = {
-            "io.modelcontextprotocol/protocolVersion": MODERN,
-            "io.modelcontextprotocol/clientInfo": _CLIENT,
-            "io.modelcontextprotocol/clientCapabilities": {},
-        }
-    return request(number, "tools/call", params)
+    return modern_request(number, "tools/call", params) if era == "modern" else request(number, "tools/call", params)
+
+
+def modern_request(number: int, method: str, params: dict[str, Any]) -> bytes:
+    """One request of the modern protocol version, which says who asks."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientInfo": _CLIENT,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    return request(number, method, {**params, "_meta": meta})
 
 
 def is_refusal(reply: dict[str, Any]) -> bool:

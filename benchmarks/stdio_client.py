@@ -34,9 +34,26 @@ class StdioClient:
         """Shake hands and ask for the list of tools once."""
         self.ask(messages.initialize(self._next()))
         self._child.write(messages.INITIALIZED + b"\n")
-        reply = json.loads(self.ask(messages.request(self._next(), "tools/list", {})))
-        if not reply.get("result", {}).get("tools"):
-            raise ContestantError(f"no tools were listed: {json.dumps(reply)[:300]}")
+        _expect_tools(self.ask(messages.request(self._next(), "tools/list", {})))
+
+    def start_modern(self) -> bool:
+        """Discover, subscribe and ask for the list of tools once; whether the server offers the subscription.
+
+        As Claude Code and the TypeScript client do: who is offered news of the tools waits for its acknowledgement.
+        """
+        found = json.loads(self.ask(messages.modern_request(self._next(), "server/discover", {})))
+        capabilities = found.get("result", {}).get("capabilities")
+        if capabilities is None:
+            raise ContestantError(f"it does not speak {messages.MODERN}: {json.dumps(found)[:300]}")
+        is_offered = bool(capabilities.get("tools", {}).get("listChanged"))
+        if is_offered:
+            wanted = {"notifications": {"toolsListChanged": True}}
+            self._child.write(messages.modern_request(self._next(), "subscriptions/listen", wanted) + b"\n")
+            line = self._child.read_line(ANSWER_SECONDS)
+            if b"notifications/subscriptions/acknowledged" not in line:
+                raise ContestantError(f"the subscription was not acknowledged: {line[:300]!r}")
+        _expect_tools(self.ask(messages.modern_request(self._next(), "tools/list", {})))
+        return is_offered
 
     def list_tools(self) -> list[bytes]:
         """The whole list, page by page, as it came."""
@@ -95,3 +112,14 @@ class StdioClient:
     def _next(self) -> int:
         self._number += 1
         return self._number
+
+
+def _expect_tools(line: bytes) -> None:
+    """Check that a list of tools has some.
+
+    Raises:
+        ContestantError: It has none.
+    """
+    reply = json.loads(line)
+    if not reply.get("result", {}).get("tools"):
+        raise ContestantError(f"no tools were listed: {json.dumps(reply)[:300]}")

@@ -11,6 +11,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
 from benchmarks import workload
 from benchmarks.peers.plain import without_extras
@@ -51,7 +52,8 @@ def low_level(many: Sequence[Any]) -> Server[Any]:
         text = await functions[params.name](**(params.arguments or {}))
         return types.CallToolResult(content=[types.TextContent(type="text", text=str(text))])
 
-    return Server("peer", on_list_tools=on_list_tools, on_call_tool=on_call_tool)
+    listen = ListenHandler(InMemorySubscriptionBus())
+    return Server("peer", on_list_tools=on_list_tools, on_call_tool=on_call_tool, on_subscriptions_listen=listen)
 
 
 async def call(seconds: float, *, best: bool) -> None:

@@ -25,6 +25,7 @@ def races(bench: Bench) -> list[Race]:
     return [
         in_process.race(bench),
         stdio.shipped(bench),
+        stdio.modern_start(bench),
         stdio.plugin(bench),
         stdio.python(bench),
         http.file_reader(bench),

@@ -8,10 +8,11 @@ from typing import Any
 from benchmarks import processes, rejection, workload
 from benchmarks.contestants import Program, entered, with_plugin
 from benchmarks.harness import Bench, Goal, Measured, Race, Row, Sample
-from benchmarks.processes import Child
+from benchmarks.processes import Child, ContestantError
 from benchmarks.stdio_client import StdioClient
 
 START, CALL, PLUGIN, PYTHON = "stdio-start", "stdio-file", "stdio-plugin", "stdio-python"
+START_MODERN = "stdio-start-modern"
 
 _FLOOR = Program(name="floor", role="floor", module="benchmarks.floor.stdio", note="a bare loop over lines")
 SHIPPED = Program(name="toolstead", role="ours", note="`toolstead mcp`")
@@ -57,6 +58,31 @@ def shipped(bench: Bench) -> Race:
             ),
         ),
         contestants=tuple(p.contestant(measure) for p in entered(bench, (_FLOOR, SHIPPED, *PEERS))),
+        rounds=bench.scale.rounds,
+    )
+
+
+def modern_start(bench: Bench) -> Race:
+    """The same start for a client of the modern protocol version, which subscribes before it lists."""
+
+    def measure(program: Program) -> Measured:
+        command = program.command("stdio" if program.module else "mcp")
+        began = time.perf_counter()
+        with processes.running(command, cwd=bench.project, environment=program.environ(bench)) as child:
+            is_offered = StdioClient(child).start_modern()
+            if program.role == "ours" and not is_offered:
+                raise ContestantError("toolstead does not offer the subscription")
+            return {START_MODERN: Sample(cpu=child.cpu(), wall=time.perf_counter() - began)}
+
+    row = Row(
+        key=START_MODERN,
+        title="stdio: start → answer to `tools/list`, 2026-07-28",
+        note="`server/discover`, `subscriptions/listen` and its acknowledgement, then `tools/list`, as clients of this "
+        "version begin; who offers no subscription is not asked for one.",
+    )
+    return Race(
+        rows=(row,),
+        contestants=tuple(p.contestant(measure) for p in entered(bench, (SHIPPED, *PEERS))),
         rounds=bench.scale.rounds,
     )
 
