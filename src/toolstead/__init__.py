@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
     from toolstead.errors import RefusedError, Rejected, ToolError, ToolsteadError, UnknownToolError
-    from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
+    from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Prompt, Tool
     from toolstead.plugins.decorator import tool
     from toolstead.plugins.tool_meta import ToolMeta
     from toolstead.tools.sources.json_file import Validation, validate_tool_file
@@ -35,6 +35,7 @@ _HOMES = {
     "Image": "toolstead.types.content",
     "Plugin": "toolstead.plugins.contract",
     "PluginContext": "toolstead.plugins.contract",
+    "Prompt": "toolstead.plugins.contract",
     "RefusedError": "toolstead.errors",
     "Rejected": "toolstead.errors",
     "Rewrite": "toolstead.types.call",
@@ -62,6 +63,7 @@ __all__ = [
     "Image",
     "Plugin",
     "PluginContext",
+    "Prompt",
     "RefusedError",
     "Rejected",
     "Rewrite",

@@ -14,11 +14,14 @@ ToolsteadError
 │   └── UnreadableTrustError it cannot be read at the moment; what was read before still counts
 ├── StorageError           the database cannot be opened, read or written
 │   └── RowRefusedError    it works, and does not take what was to be written: trying again changes nothing
-├── NotFoundError          no such thread, run, task, result, approval or shared file
+├── NotFoundError          no such thread, run, task, result, resource, approval or shared file
 ├── StaleClaimError        a write to a task by a process that does not hold it any more
 ├── ApprovalDecidedError   a decision that comes too late: there is one already
 ├── InvalidApprovalError   a decision that cannot be taken: what is wrong with it
 ├── UnknownToolError       no such tool here, or it is blocked
+├── InvalidRequestError    a client asks for a prompt, a resource or a completion as it cannot be: what is wrong
+├── FailedRequestError     a prompt, a resource or a completion failed, or took too long
+├── UnknownProfileError    the settings have no such profile
 ├── ToolError              foreseen: the text goes to the model
 │   ├── RefusedError       the request is not allowed (a path, a gate's denial)
 │   │   ├── InvalidFileError  a shared file that cannot be written or read so: its path, its text, a limit
@@ -334,6 +337,30 @@ class UnknownToolError(ToolsteadError):
         self.nearest = nearest
         hint = f"; did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
         super().__init__(f"unknown tool {name[:200]!r}{hint}")
+
+
+class InvalidRequestError(ToolsteadError):
+    """A client asks for a prompt, a resource or a completion as it cannot be: says what is wrong, and what is right."""
+
+
+class FailedRequestError(ToolsteadError):
+    """A prompt, a resource or a completion failed, or took too long; the client cannot change that."""
+
+
+class UnknownProfileError(ToolsteadError):
+    """The settings have no profile of this name.
+
+    Attributes:
+        name: The name that was asked for.
+        known: The profiles that are there.
+    """
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.name = name
+        self.known = tuple(known)
+        hint = suggest(name, self.known, otherwise=f"there are: {', '.join(self.known[:20])}")
+        there = hint if known else "a table [profiles.NAME] makes one"
+        super().__init__(f"the settings have no profile {name[:200]!r}; {there}")
 
 
 class ToolError(ToolsteadError):

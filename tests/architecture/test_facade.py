@@ -24,6 +24,7 @@ NAMES = [
     "Image",
     "Plugin",
     "PluginContext",
+    "Prompt",
     "RefusedError",
     "Rejected",
     "Rewrite",

@@ -89,7 +89,9 @@ async def check(store: Store) -> None:
     for run in runs:
         used = await store.find_accepted(run.thread_id, f"key-{run.status}")
         assert (None if used is None else [used.message_id, used.run_id]) == EXPECTED["keys"].get(run.status)
-    assert base64.b64encode(await store.read_result("result_1")).decode() == EXPECTED["result"]
+    kept = await store.read_result("result_1")
+    assert base64.b64encode(kept.content).decode() == EXPECTED["result"]
+    assert kept.tool is None
     plugins = {name: msgspec.to_builtins(row) for name, row in (await store.list_plugins()).items()}
     assert plugins == EXPECTED["plugins"]
     values = {key: base64.b64encode(await store.get_value("space", key) or b"").decode() for key in EXPECTED["values"]}

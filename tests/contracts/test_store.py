@@ -15,6 +15,7 @@ from toolstead.errors import NotFoundError, RowRefusedError, StorageError
 from toolstead.orchestrator.store import EventFilter, Store
 from toolstead.types.event import NewEvent
 from toolstead.types.plugin_row import PluginRow
+from toolstead.types.result import KeptResult
 from toolstead.types.run import NOTHING_USED, RunError, Usage
 
 ALL = EventFilter()
@@ -430,10 +431,11 @@ class TestEvents:
 
 class TestKept:
     async def test_a_result_is_kept_by_its_handle(self, store: Store) -> None:
-        await store.keep_result("h", bytes(range(256)) * 1000)
-        assert await store.read_result("h") == bytes(range(256)) * 1000
-        await store.keep_result("h", b"")
-        assert await store.read_result("h") == b""
+        whole = KeptResult(content=bytes(range(256)) * 1000, tool="reads", thread_id="t")
+        await store.keep_result("h", whole)
+        assert await store.read_result("h") == whole
+        await store.keep_result("h", KeptResult(content=b""))
+        assert await store.read_result("h") == KeptResult(content=b"")
         with pytest.raises(NotFoundError, match="no result 'x'"):
             await store.read_result("x")
 
@@ -512,7 +514,7 @@ class TestExpiry:
         assert await store.list_events(ALL) == []
 
     async def test_old_results_and_keys_go(self, store: Store) -> None:
-        await store.keep_result("h", b"x")
+        await store.keep_result("h", KeptResult(content=b"x"))
         asked = run("t", store.owner)
         await store.accept_message(message("t", created_at=10.0), asked, idempotency_key="k")
         assert await store.expire_rows(5_000_000_000.0, ["keys"]) == 0  # its run is unfinished

@@ -15,6 +15,7 @@ import pytest
 from tests.programs.running import TOOLSTEAD, running
 from tests.surfaces.rest_server import Client, Reply
 from tests.waiting import PATIENCE, until
+from toolstead.app.layers import load_settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text("utf-8")
 BASE = "http://127.0.0.1:8420"
@@ -62,6 +63,15 @@ def keys(shown: Any) -> Any:
         members = cast("dict[str, Any]", shown)
         return {name: keys(members[name]) for name in sorted(members)}
     return [keys(one) for one in cast("list[Any]", shown)] if isinstance(shown, list) else None
+
+
+def test_the_settings_on_the_page_are_valid(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    blocks = re.findall(r"^```toml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    assert blocks
+    for block in blocks:
+        file.write_text(block, encoding="utf-8")
+        assert load_settings(environ={}, user_config=file, project_config=None).settings.profiles
 
 
 class Reader:

@@ -10,13 +10,25 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from mcp.shared.exceptions import MCPError
 
 import toolstead.testing
-from toolstead import Hooks, Plugin, PluginContext
+from toolstead import Hooks, Plugin, PluginContext, Toolstead
 from toolstead.app import plugin_places, plugin_powers
 from toolstead.concurrency import owned_tasks
-from toolstead.plugins import background, contract, definition, health, hook_call, hook_runner, plugin_instance, ports
-from toolstead.testing import FakeContext, fake_context
+from toolstead.plugins import (
+    background,
+    client_calls,
+    contract,
+    definition,
+    health,
+    hook_call,
+    hook_runner,
+    plugin_instance,
+    ports,
+    prompt_definition,
+)
+from toolstead.testing import FakeContext, connect, fake_context
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text("utf-8")
 
@@ -86,12 +98,34 @@ def limits() -> Iterator[tuple[str, str, float]]:
     yield "open calls of `ctx.call_tool`", "{} |", plugin_powers.MOST_CALLS
     yield "broadcasts in progress at once", "{} |", plugin_powers.MOST_BROADCASTS
     yield "background work", "{} pieces", background.MOST
+    yield "a prompt, or a read of a resource", "{} seconds", contract.Prompt.__struct_defaults__[-1]
+    yield "a prompt that is filled in", "{} messages", client_calls.MOST_MESSAGES
+    yield "a prompt that is filled in", "{} characters", client_calls.LARGEST_PROMPT
+    yield "what a read of a resource returns", "{} bytes", client_calls.LARGEST_RESOURCE
+    yield "a completion", "{} seconds", client_calls.COMPLETION_SECONDS
+    yield "a completion", "{} values", client_calls.MOST_COMPLETIONS
+    yield "a completion", "{} characters", client_calls.LONGEST_COMPLETION
+    yield "a plugin's instructions", "{} characters", prompt_definition.LONGEST_INSTRUCTIONS
 
 
 @pytest.mark.parametrize(("what", "shown", "limit"), list(limits()))
 def test_every_limit_is_what_the_code_says(what: str, shown: str, limit: float) -> None:
     (row,) = [line for line in section("Limits").splitlines() if line.startswith(f"| {what} |")]
     assert shown.format(f"{limit:,.0f}") in row
+
+
+async def test_the_example_of_prompts_and_resources_does_what_it_says(tmp_path: Path) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```", section("Prompts and resources"), re.MULTILINE | re.DOTALL)
+    made: dict[str, Any] = {}
+    exec(code, made)
+    stead = Toolstead(tmp_path, plugins=[made["plugin"]], environ={"TOOLSTEAD_HOME": str(tmp_path / "home")})
+    async with stead, connect(stead) as client:
+        assert client.instructions == "Read notes://today before you plan a day."
+        filled = await client.get_prompt("notes__greet", {"name": "Ann"})
+        assert filled.messages[0].content.text == "Write a friendly greeting for Ann."
+        assert (await client.read_resource("notes://today")).contents[0].text == "Feed the cat."
+        with pytest.raises(MCPError, match="there is one of today"):
+            await client.read_resource("notes://1999")
 
 
 def test_what_authors_can_test_with_is_explained() -> None:

@@ -308,3 +308,14 @@ def test_the_report_that_the_page_shows_is_the_real_one(tmp_path: Path) -> None:
     (tmp_path / "todos.json").write_text(BLOCKS[0].replace("{{pattern}}", "{{patern}}"))
     done = toolstead(tmp_path, "tools", "check", "todos.json")
     assert done.stdout == f"{tmp_path}/{shown[1]}\n"
+
+
+def test_the_warning_that_the_page_shows_is_the_real_one(tmp_path: Path) -> None:
+    (shown,) = re.findall(r"^todos\.json:.*: warning: .*$", PAGE, re.MULTILINE)
+    lines = RECIPES["list-todos"].splitlines(keepends=True)
+    (number,) = [number for number, line in enumerate(lines) if '"directory": {' in line]
+    lines[number] = '          "directory": { "const": "." }\n'
+    (tmp_path / "todos.json").write_text("".join(lines))
+    command = [sys.executable, "-m", "toolstead", "tools", "check", "todos.json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == f"{tmp_path}/{shown}\n"

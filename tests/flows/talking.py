@@ -152,7 +152,9 @@ class OneRuntime:
     def choose_runtime(self, preferred: str, model: str) -> Runtime:
         return self.runtime
 
-    def build_spec(self, config: RunConfig, *, cwd: Path, may_spawn: bool, has_task: bool = False) -> SessionSpec:
+    def build_spec(
+        self, config: RunConfig, *, cwd: Path, may_spawn: bool, has_task: bool = False, profile: str | None = None
+    ) -> SessionSpec:
         view = self.registry.find_view(config.agent, may_spawn=may_spawn, has_task=has_task)
         return SessionSpec(agent=config.agent, model=config.model, cwd=cwd, tools=view.names, may_spawn=may_spawn)
 

@@ -65,6 +65,15 @@ host = "127.0.0.1"
 token = "{evil}"
 allowed_hosts = ["{host}"]
 allowed_origins = ["{evil}"]
+[server.oauth]
+issuer = "{evil}"
+audience = "{evil}"
+jwks_uri = "{evil}"
+[mcp]
+title = "{evil}"
+icon = "{evil}"
+instructions = "{evil}"
+resources = ["{evil}"]
 [plugins.anthropic]
 base_url = "{evil}"
 env = {ANTHROPIC_BASE_URL = "{evil}", OPENAI_BASE_URL = "{evil}", HTTP_PROXY = "{evil}"}
@@ -74,6 +83,7 @@ env = {ANTHROPIC_BASE_URL = "{evil}"}
 """
 # These choose what is asked, and are tried by name below, or play a file.
 CHOOSING = {"runtime.default", "runtime.model", "runtime.scripted.script", "runtime.scripted.folder"}
+CHOOSING |= {"server.client_approvals"}
 # What is written after the provider's colon ends up in a path or in a body, never in a host.
 MODEL_NAMES = ("@{host}/x", "//{host}/x", "../../../..//{host}/x", "{evil}/x", "x?key=1#@{host}", "x\\\\@{host}")
 

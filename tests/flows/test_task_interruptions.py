@@ -16,6 +16,7 @@ from toolstead.invoker.runtime import Answer, Turn
 from toolstead.orchestrator.orchestrator import Orchestrator
 from toolstead.orchestrator.request import RunRequest
 from toolstead.orchestrator.store import RunCommand
+from toolstead.types.run import Usage
 from toolstead.types.task import Task
 
 Act = Callable[[Turn], Awaitable[Answer]]
@@ -45,6 +46,12 @@ async def delegate(turn: Turn, prompt: str, mode: str = "immediate") -> str:
 async def tasks_of(talk: Orchestrator) -> list[Task]:
     """All tasks, the oldest first."""
     return list(reversed(await talk.store.list_tasks(TaskFilter())))
+
+
+async def has_ended(talk: Orchestrator) -> bool:
+    """Whether all results are delivered and all runs have ended."""
+    is_delivered = all(task.delivered_at is not None for task in await tasks_of(talk))
+    return is_delivered and not await talk.store.list_runs(unfinished=True)
 
 
 async def test_a_signal_from_another_process_is_stored_as_one(tmp_path: Path) -> None:
@@ -123,6 +130,34 @@ async def test_a_task_whose_result_another_turn_of_its_thread_took_goes_on_with_
         chatting.let.set()
         ended = await bounded((await stead.delegation()).delegation.wait_for_task(parent.id))
         assert (ended.outcome, ended.summary) == ("completed", "planned with 7")
+
+
+async def test_an_answer_to_a_late_signal_does_not_replace_the_result_and_is_paid(tmp_path: Path) -> None:
+    async def act(turn: Turn) -> Answer:
+        used = Usage(input_tokens=10)  # reported with the answer alone: before it, nothing was granted
+        match turn.prompt:
+            case "ask":
+                return Answer(text=await delegate(turn, "plan", "detached"), usage=used)
+            case "plan":
+                await delegate(turn, "count", "immediate")
+                return Answer(text="planned", usage=used)
+            case "count":
+                await turn.call_tool("signal_parent", {"message": "nearly done"})
+                return Answer(text="7", usage=used)
+        return Answer(text="heard", usage=used)
+
+    async with stead_with(tmp_path, act) as (stead, talk):
+        await talk.submit(RunRequest(prompt="ask", thread_id="t"))
+        await until(lambda: tasks_of(talk))
+        parent = (await tasks_of(talk))[0]
+        ended = await bounded((await stead.delegation()).delegation.wait_for_task(parent.id))
+        assert (ended.outcome, ended.summary) == ("completed", "planned")
+        runs = await talk.store.list_runs(thread_id=parent.thread_id)
+        assert [run.result for run in runs] == ["heard", "planned"]
+        await until(lambda: has_ended(talk))
+        tree = await talk.store.read_tree(parent.root_run_id)
+        assert tree is not None
+        assert tree.spent_tokens == 10 * len(await talk.store.list_runs())
 
 
 async def test_work_that_a_stopping_process_waited_for_goes_on_in_the_next_one(tmp_path: Path) -> None:

@@ -116,12 +116,12 @@ def stale(stead: Toolstead) -> list[str]:
 
 
 @asynccontextmanager
-async def served(stead: Toolstead) -> AsyncGenerator[str]:
+async def served(stead: Toolstead, **options: Any) -> AsyncGenerator[str]:
     """The address of a real server of the stead."""
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     serving = asyncio.create_task(
-        stead.serve_http(port=0, on_ready=lambda address: ready.set_result(address.url), stop=stop)
+        stead.serve_http(port=0, on_ready=lambda address: ready.set_result(address.url), stop=stop, **options)
     )
     await asyncio.wait([serving, ready], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
     try:

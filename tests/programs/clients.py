@@ -27,13 +27,13 @@ EVERY_WAY: list[tuple[Door, Era]] = [
 
 
 @asynccontextmanager
-async def target_of(door: Door, folder: Path) -> AsyncIterator[Any]:
+async def target_of(door: Door, folder: Path, *overrides: str) -> AsyncIterator[Any]:
     """A tool server of its own: what a client connects to. Over stdio one client may, over HTTP any number."""
     if door == "http":
-        async with served([*TOOL_SERVER, "http"], folder) as (_, address):
+        async with served([*TOOL_SERVER, "http", *overrides], folder) as (_, address):
             yield f"{address}/mcp"
         return
-    command, *arguments = [*TOOL_SERVER, "stdio"]
+    command, *arguments = [*TOOL_SERVER, "stdio", *overrides]
     with (folder / "stderr.txt").open("w") as errors:
         server = StdioServerParameters(command=command, args=arguments, cwd=folder, env=dict(os.environ))
         yield stdio_client(server, errlog=errors)
@@ -73,7 +73,10 @@ async def in_a_task(context: AbstractAsyncContextManager[T]) -> AsyncIterator[T]
 
 
 class Ear:
-    """What a client was told about changes, in either protocol version."""
+    """What a client was told about changes of the tools, in either protocol version."""
+
+    listens = "tools_list_changed"
+    notification: type = mcp_types.ToolListChangedNotification
 
     def __init__(self) -> None:
         self.notices = 0
@@ -81,7 +84,7 @@ class Ear:
 
     async def message(self, message: Any) -> None:
         """To be given to a client as its `message_handler`."""
-        if isinstance(message, mcp_types.ToolListChangedNotification):
+        if isinstance(message, self.notification):
             self._hear()
 
     async def subscription(self, events: Any) -> None:
@@ -104,7 +107,7 @@ class Ear:
         if era == "handshake":
             yield
             return
-        async with client.listen(tools_list_changed=True) as events:
+        async with client.listen(**{self.listens: True}) as events:
             listening = asyncio.create_task(self.subscription(events))
             try:
                 yield

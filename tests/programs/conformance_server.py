@@ -1,4 +1,6 @@
-"""The tools that the MCP conformance suite expects, by its names, written with the public API alone.
+"""The tools, prompts and resources that the MCP conformance suite expects, by its names.
+
+They are written with the public API alone.
 
 The first line on stdout is the address.
 """
@@ -7,10 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import zlib
 from typing import Any
 
-from toolstead import Audio, Image, PluginContext, Text, Tool, ToolError, ToolMeta, ToolResult, Toolstead, tool
+from toolstead import (
+    Audio,
+    Image,
+    Plugin,
+    PluginContext,
+    Prompt,
+    Text,
+    Tool,
+    ToolError,
+    ToolMeta,
+    ToolResult,
+    Toolstead,
+    tool,
+)
+from toolstead.plugins.contract import PromptArgument, Resource
 from toolstead.types.content import EmbeddedResource
 
 SHORT = 0.05
@@ -129,6 +146,47 @@ def eliciting(properties: dict[str, Any], *, say: str = "message") -> Any:
     return handler
 
 
+def asking(text: str, key: str, field: str, kind: str = "string") -> Any:
+    """The question of a scenario, under the key that the suite answers."""
+
+    async def ask(meta: ToolMeta) -> Any:
+        schema = {"type": "object", "properties": {field: {"type": kind}}, "required": [field]}
+        answer = await meta.client.elicit(text, schema, key=key)
+        return answer.get("content", {}).get(field)
+
+    return ask
+
+
+WHO = asking("What is your name?", "user_name", "name")
+STEPS = [
+    asking("Step 1: What is your name?", "step1", "name"),
+    asking("Step 2: What is your favorite color?", "step2", "color"),
+]
+
+
+async def greeting(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
+    return f"Hello, {await WHO(meta)}!"
+
+
+async def guessing(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
+    return await meta.client.sample("What is the capital of France?", 100, key="capital_question")
+
+
+async def confirming(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
+    return f"state-ok: {await asking('Please confirm', 'confirm', 'ok', 'boolean')(meta)}"
+
+
+async def stepping(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
+    return ", ".join([str(await step(meta)) for step in STEPS])
+
+
+async def whom_there_is(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
+    try:
+        return str(await WHO(meta))
+    except ToolError:
+        return await meta.client.sample("What is your name?", 50)
+
+
 PERSON = {
     "username": {"type": "string", "description": "User's response"},
     "email": {"type": "string", "description": "User's email address"},
@@ -165,6 +223,13 @@ def tools(stead: Toolstead) -> list[Tool]:
         stead.registry.register(Tool(name=name, description="Grown while clients listen.", handler=echoing))
         return name
 
+    @tool
+    async def test_trigger_prompt_change() -> str:
+        """Register one more prompt."""
+        name = f"grown_prompt_{next(numbers)}"
+        stead.registry.register_prompts(Prompt(name=name, description="Grown.", handler=simple_prompt))
+        return name
+
     def plain(name: str, handler: Any, **more: Any) -> Tool:
         return Tool(name=name, description=f"{name}, for the conformance suite.", handler=handler, **more)
 
@@ -178,6 +243,7 @@ def tools(stead: Toolstead) -> list[Tool]:
         test_multiple_content_types,
         test_error_handling,
         test_trigger_tool_change,
+        test_trigger_prompt_change,
         plain("test_tool_with_progress", with_progress, progress=True),
         plain("test_tool_with_logging", with_logging, interactive=True),
         plain("test_logging_tool", with_logging, interactive=True),
@@ -187,14 +253,84 @@ def tools(stead: Toolstead) -> list[Tool]:
         plain("test_streaming_elicitation", eliciting(PERSON), interactive=True),
         plain("test_elicitation_sep1034_defaults", eliciting(DEFAULTS), interactive=True),
         plain("test_elicitation_sep1330_enums", eliciting(ENUMS), interactive=True),
+        plain("test_input_required_result_elicitation", greeting, interactive=True),
+        plain("test_input_required_result_sampling", guessing, interactive=True),
+        plain("test_input_required_result_request_state", confirming, interactive=True),
+        plain("test_input_required_result_tampered_state", confirming, interactive=True),
+        plain("test_input_required_result_multi_round", stepping, interactive=True),
+        plain("test_input_required_result_capabilities", whom_there_is, interactive=True),
         plain("json_schema_2020_12_tool", echoing, schema=JSON_SCHEMA),
         plain("test_parameter_in_a_header", echoing, schema=IN_A_HEADER),
     ]
 
 
+async def simple_prompt(ctx: PluginContext, arguments: dict[str, str]) -> str:
+    return "This is a simple prompt for testing."
+
+
+async def prompt_with_arguments(ctx: PluginContext, arguments: dict[str, str]) -> str:
+    return f"Prompt with arguments: arg1='{arguments['arg1']}', arg2='{arguments['arg2']}'"
+
+
+async def prompt_with_resource(ctx: PluginContext, arguments: dict[str, str]) -> list[Any]:
+    text = "Embedded resource content for testing."
+    held = EmbeddedResource(uri=arguments["resourceUri"], content=text, mime_type="text/plain")
+    return [held, "Please process the embedded resource above."]
+
+
+async def prompt_with_image(ctx: PluginContext, arguments: dict[str, str]) -> list[Any]:
+    return [Image(data=RED_PIXEL, mime_type="image/png"), "Please analyze the image above."]
+
+
+async def complete_word(ctx: PluginContext, text: str, given: Any) -> list[str]:
+    return [word for word in ("paris", "park", "party", "testing") if word.startswith(text)]
+
+
+async def read_text(ctx: PluginContext, variables: Any) -> str:
+    return "This is the content of the static text resource."
+
+
+async def read_binary(ctx: PluginContext, variables: Any) -> bytes:
+    return RED_PIXEL
+
+
+async def read_template(ctx: PluginContext, variables: Any) -> str:
+    found = variables["id"]
+    return json.dumps({"id": found, "templateTest": True, "data": f"Data for ID: {found}"})
+
+
+def argument(name: str) -> PromptArgument:
+    return PromptArgument(name=name, description=f"{name}, for the suite.", required=True, complete=complete_word)
+
+
+PROMPTS = [
+    Prompt(name="test_simple_prompt", description="Simple.", handler=simple_prompt),
+    Prompt(
+        name="test_prompt_with_arguments",
+        description="With arguments.",
+        handler=prompt_with_arguments,
+        arguments=[argument("arg1"), argument("arg2")],
+    ),
+    Prompt(
+        name="test_prompt_with_embedded_resource",
+        description="With a resource.",
+        handler=prompt_with_resource,
+        arguments=[argument("resourceUri")],
+    ),
+    Prompt(name="test_prompt_with_image", description="With an image.", handler=prompt_with_image),
+]
+RESOURCES = [
+    Resource(uri="test://static-text", name="static-text", read=read_text, mime_type="text/plain"),
+    Resource(uri="test://static-binary", name="static-binary", read=read_binary, mime_type="image/png"),
+    Resource(uri="test://template/{id}/data", name="template", read=read_template, mime_type="application/json"),
+]
+
+
 async def main() -> None:
-    async with Toolstead() as stead:
+    plugin = Plugin(name="suite", resources=RESOURCES)
+    async with Toolstead(plugins=[plugin]) as stead:
         stead.registry.register(*tools(stead))
+        stead.registry.register_prompts(*PROMPTS)
         await stead.serve_http(port=0, on_ready=lambda address: print(address.url, flush=True))
 
 

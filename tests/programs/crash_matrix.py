@@ -164,7 +164,7 @@ def _hand_over(first: Worker, second: Worker, strike: Strike, delay: float, done
     """Let the second process take over from one that was struck."""
     if strike.blow != "STOP":
         status = first.wait_for_end()
-        if strike.blow == "TERM" and (status != 0 or "closed" not in first.said):
+        if strike.blow == "TERM" and (status != 0 or first.hear("closed") is None):
             done.problems.append(f"it did not end in order: {status}")
     second.hear("opened")
     second.tell("go")

@@ -12,7 +12,7 @@ import socket
 import sys
 from functools import partial
 
-from tool_server import fixed_tools, shaped_tools
+from tool_server import fixed_tools, serving_stead, shaped_tools
 
 from toolstead import Toolstead
 from toolstead.adapters.mcp.stdio import StdioConnection
@@ -31,7 +31,7 @@ async def converse(stead: Toolstead, reads: socket.socket, writes: socket.socket
 
 async def main(*, fast_path: bool) -> None:
     loop = asyncio.get_running_loop()
-    async with Toolstead() as stead, asyncio.TaskGroup() as tasks:
+    async with serving_stead() as stead, asyncio.TaskGroup() as tasks:
         stead.registry.register(*fixed_tools(), *shaped_tools())
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)

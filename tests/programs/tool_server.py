@@ -17,7 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from toolstead import PluginContext, Text, Tool, ToolError, ToolMeta, ToolResult, Toolstead, tool
+from toolstead import Plugin, PluginContext, Prompt, Text, Tool, ToolError, ToolMeta, ToolResult, Toolstead, tool
+from toolstead.plugins.contract import PromptArgument, Resource
 from toolstead.types.content import Audio, EmbeddedResource, Image, ResourceLink
 from toolstead.types.tool import Annotations
 
@@ -99,6 +100,28 @@ async def ask(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> Tool
 
 async def think(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
     return await meta.client.sample(input["prompt"] + "\ud800", 100)
+
+
+async def interview(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
+    """Ask some questions, one after the other or together; what it does is written to a file, line by line."""
+
+    def note(line: str) -> None:
+        with Path(input["file"]).open("a", encoding="utf-8") as notes:
+            notes.write(line + "\n")
+
+    schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
+    note("began")
+    try:
+        asked = [meta.client.elicit(question, schema, key=input.get("key")) for question in input["questions"]]
+        answers = await asyncio.gather(*asked) if input.get("together") else [await one for one in asked]
+    except ToolError as error:
+        note(f"refused: {error}")
+        raise
+    except asyncio.CancelledError:
+        note("cancelled")
+        raise
+    note("ended")
+    return ToolResult.of_json([dict(answer) for answer in answers])
 
 
 async def log(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
@@ -306,6 +329,7 @@ def shaped_tools() -> list[Tool]:
     tagged = {"type": "object", "properties": {"tag": {"type": "string"}}, "required": ["tag"]}
     region = {"type": "string", "x-mcp-header": "Region"}
     headed = {"type": "object", "properties": {"value": region}}
+    either = {"type": "object", "anyOf": [{"properties": {"value": {}}, "required": ["value"]}, {"maxProperties": 0}]}
     hints = Annotations(read_only=True, destructive=False, idempotent=None, open_world=False)
     return [
         forever,
@@ -324,6 +348,7 @@ def shaped_tools() -> list[Tool]:
         Tool(name="odd_values", description="Odd.", handler=odd_values),
         Tool(name="nested", description="Lists in lists.", schema=depth, handler=nested),
         Tool(name="who", description="Who calls?", handler=who),
+        Tool(name="either", description="One of two.", schema=either, handler=say_back),
         Tool(name="three", description="One to three.", handler=three, output_schema={"type": "array"}),
         Tool(name="weigh", description="Weigh.", handler=weigh, schema=grams, output_schema=light),
         Tool(name="headed", description="Told in headers, too.", handler=say_back, schema=headed),
@@ -396,12 +421,76 @@ def fixed_tools() -> list[Tool]:
             interactive=True,
         ),
         Tool(name="think", description="Let the client think.", schema=prompt, handler=think, interactive=True),
+        Tool(
+            name="interview",
+            description="Ask some questions.",
+            handler=interview,
+            schema={"type": "object", "required": ["file", "questions"]},
+            interactive=True,
+        ),
         Tool(name="log", description="Write three log lines.", handler=log, interactive=True),
     ]
 
 
+async def greet(ctx: PluginContext, arguments: dict[str, str]) -> list[Any]:
+    if arguments["who"] == "nobody":
+        raise ToolError("there is nobody to greet")
+    return [f"Greet {arguments['who']} \ud800.", Image(data=b"png", mime_type="image/png")]
+
+
+async def find_names(ctx: PluginContext, text: str, given: Any) -> list[str]:
+    return [f"{text}{number}" for number in range(150)]
+
+
+async def read_note(ctx: PluginContext, variables: Any) -> str:
+    return f"a note {dict(variables)} \ud800"
+
+
+async def read_dots(ctx: PluginContext, variables: Any) -> bytes:
+    return bytes(range(256))
+
+
+async def crash_part(ctx: PluginContext, given: Any) -> str:
+    raise RuntimeError("not for clients")
+
+
+PARTS = Plugin(
+    name="parts",
+    version="1",
+    instructions='Say "please" \U0001f600.',
+    prompts=[
+        Prompt(
+            name="greet",
+            title="Greet",
+            description="Greets somebody: ü \U0001f600.",
+            arguments=[
+                PromptArgument(name="who", description="Whom.", required=True, values=["ann", "anton", "bob"]),
+                PromptArgument(name="how", title="How", complete=find_names),
+            ],
+            handler=greet,
+        ),
+        Prompt(name="crash", handler=crash_part),
+    ],
+    resources=[
+        Resource(uri="test://note", name="note", read=read_note, description="A note.", mime_type="text/plain"),
+        Resource(uri="test://dots", name="dots", title="Dots", read=read_dots),
+        Resource(uri="test://crash", name="crash", read=crash_part),
+        Resource(uri="test://notes/{year}/{name}", name="notes", read=read_note, complete={"year": find_names}),
+    ],
+)
+"""What MCP clients are offered besides tools."""
+
+ICON = "https://example.org/icon.png"
+MCP_SETTINGS = {"title": "Tools for tests: ü", "instructions": "Use the tools.", "icon": ICON}
+
+
+def serving_stead(overrides: list[str] | None = None) -> Toolstead:
+    """A stead with everything but the tools."""
+    return Toolstead(overrides=overrides or [], plugins=[PARTS], settings={"mcp": MCP_SETTINGS})
+
+
 async def main(door: str, overrides: list[str], *, fast_path: bool) -> None:
-    async with Toolstead(overrides=overrides) as stead:
+    async with serving_stead(overrides) as stead:
         stead.registry.register(*fixed_tools(), *shaped_tools(), *growing_tools(stead))
         if door == "http":
             await stead.serve_http(port=0, on_ready=lambda address: print(address.url, flush=True), fast_path=fast_path)

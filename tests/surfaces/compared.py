@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.programs.clients import EVERY_WAY, Door, Era
 
-_OUR_CALL_ID = re.compile(r"call_[0-9a-f]+_[0-9]+")
+_OUR_CALL_ID = re.compile(r"call_[0-9a-f]+_[0-9]+|crash_[0-9a-f]{8}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def message_in(data: bytes) -> Any:
 def normal(message: Any) -> str:
     """A message as text that is equal for equal messages: 1, 1.0 and true differ, the order of keys does not.
 
-    What is made anew by every server is the same here: the ids of calls, and of the server's own questions.
+    What is made anew by every server is the same here: the ids of calls and crashes, and of the server's own questions.
     """
     if isinstance(message, dict) and "method" in message and "id" in message:
         message = {**message, "id": "of the server"}

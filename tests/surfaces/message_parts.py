@@ -16,6 +16,8 @@ LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 CALL_ID_KEY = "claudecode/toolUseId"
 
 ME = {"name": "test", "version": "1"}
+CLAUDE_CODE = {"name": "claude-code", "version": "2.1.325"}
+"""A client that is listed adapted copies of some tools."""
 ABLE = {"elicitation": {}, "sampling": {}}
 
 ODD_VALUES: tuple[bytes, ...] = (

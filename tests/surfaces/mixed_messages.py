@@ -16,6 +16,7 @@ from tests.surfaces.message_parts import (
     ABLE,
     CALL_ID_KEY,
     CAPABILITIES_KEY,
+    CLAUDE_CODE,
     CLIENT_KEY,
     LEVEL_KEY,
     ME,
@@ -67,10 +68,12 @@ class Mixer:
             (12, self._plain_call),
             (4, self._list),
             (3, self._ping),
-            (3, self._unserved),
+            (3, self._list_parts),
             (4, self._odd_call),
             (3, self._talking_call),
+            (4, self._ask_part),
             (2, self._level),
+            (2 if self.duplex else 0, self._subscription),
             (3, self._unknown),
             (4, self._odd_parameters),
             (4, self._odd_message),
@@ -81,7 +84,7 @@ class Mixer:
             (2 if self.duplex else 0, self._cancelled_call),
         ]
         if self.calm > 0:
-            one_of = [(12, self._plain_call), (3, self._list), (2, self._unserved)]
+            one_of = [(12, self._plain_call), (3, self._list), (3, self._list_parts)]
             one_of.append((2, self._discover if self.modern else self._ping))
             one_of.append((2 if self.duplex else 0, self._cancelled_call))
         (make,) = self.random.choices([make for _, make in one_of], [weight for weight, _ in one_of])
@@ -156,7 +159,7 @@ class Mixer:
         if self.modern:
             meta = {VERSION_KEY: MODERN, CAPABILITIES_KEY: {}}
             if self.random.random() < 0.7:
-                meta[CLIENT_KEY] = ME
+                meta[CLIENT_KEY] = self.random.choice([ME, CLAUDE_CODE])
             if self.random.random() < 0.2:
                 meta[LEVEL_KEY] = self.random.choice(["debug", "error", None])
         if self.random.random() < 0.2:
@@ -230,7 +233,7 @@ class Mixer:
             first = self.random.choice([self._ping, self._unasked, self._no_message, self._list, self._unknown])
             before.append(first())
         if self.modern:
-            openings = [self._discover, self._list, self._plain_call, self._unserved, self._talking_call, self._ping]
+            openings = [self._discover, self._list, self._plain_call, self._list_parts, self._talking_call, self._ping]
             first = self.random.choice([*openings, self._initialize, self._odd_parameters])()
             return [*before, *([first] if isinstance(first, Said) else first)]
         if self.random.random() < 0.1:
@@ -244,7 +247,8 @@ class Mixer:
         version = self.random.choice(
             [HANDSHAKE, HANDSHAKE, "2024-11-05", "2025-03-26", "2025-06-18", "1999-01-01", MODERN]
         )
-        params = {"protocolVersion": version, "capabilities": ABLE, "clientInfo": ME}
+        me = self.random.choice([ME, ME, CLAUDE_CODE])
+        params = {"protocolVersion": version, "capabilities": ABLE, "clientInfo": me}
         return self.request("initialize", params, settle=self.random.random() < 0.5)
 
     def _initialize(self) -> Said:
@@ -266,9 +270,34 @@ class Mixer:
         cursor = self.random.choice([{}, {}, {}, {"cursor": None}, {"cursor": "never-there"}, {"cursor": "echo"}])
         return self.request("tools/list", self.params(cursor))
 
-    def _unserved(self) -> Said:
+    def _list_parts(self) -> Said:
         method = self.random.choice(["prompts/list", "resources/list", "resources/templates/list"])
-        return self.request(method, self.params(self.random.choice([{}, {}, {"cursor": None}, {"cursor": "x"}])))
+        cursors = ["x", "parts__greet", "test://note", "test://notes/{year}/{name}"]
+        cursor = self.random.choice([{}, {}, {}, {"cursor": None}, {"cursor": self.random.choice(cursors)}])
+        return self.request(method, self.params(cursor))
+
+    def _ask_part(self) -> Said:
+        """A prompt, a resource or a completion, mostly as it should be asked for."""
+        prompt = self.random.choice(["parts__greet", "parts__greet", "parts__crash", "parts__gret", "", self.odd()])
+        given = self.random.choice([{"who": "ann"}, {"who": "nobody"}, {}, None, {"whom": "x"}, {"who": 5}, self.odd()])
+        uris = ["test://note", "test://dots", "test://crash", "test://notes/2026/a%20b", "test://notes/a/b/c", "nope:x"]
+        uris += ["toolstead://results/res_none", "toolstead://files/README.md", "", "toolstead://results/x?offset=-1"]
+        uri = self.random.choice([*uris, self.odd()])
+        refs: list[Any] = [
+            {"type": "ref/prompt", "name": prompt},
+            {"type": "ref/resource", "uri": self.random.choice([uri, "test://notes/{year}/{name}"])},
+            {"type": "ref/other"},
+        ]
+        argument = {"name": self.random.choice(["who", "how", "year", "none"]), "value": self.random.choice(["a", ""])}
+        method, params, name = self.random.choice(
+            [
+                ("prompts/get", {"name": prompt, "arguments": given}, prompt),
+                ("prompts/get", {"name": prompt}, prompt),
+                ("resources/read", {"uri": uri}, uri),
+                ("completion/complete", {"ref": self.random.choice(refs), "argument": argument}, ""),
+            ]
+        )
+        return self.request(method, self.params(params), tool=name if isinstance(name, str) else "")
 
     def _plain_call(self) -> Said:
         tool, arguments = self.random.choice(
@@ -325,6 +354,20 @@ class Mixer:
         level = self.random.choice(["debug", "info", "error", "loud", None])
         return [self._quiet(), self.request("logging/setLevel", self.params({"level": level}), settle=True)]
 
+    def _subscription(self) -> list[Said]:
+        """A subscription, sometimes ended at once; no tool changes meanwhile."""
+        wanted: list[Any] = [{}, {"toolsListChanged": True}, {"toolsListChanged": False, "promptsListChanged": True}]
+        wanted += [{"resourceSubscriptions": []}, {"resourceSubscriptions": ["file:///a"]}, {"taskIds": ["x"]}]
+        wanted += [{"toolsListChanged": "yes"}, {"toolsListChanged": None}, None, []]
+        self._number += 1
+        asked = f"listen-{self._number}"
+        params = self.params({"notifications": self.random.choice([{"toolsListChanged": True}, *wanted])})
+        message = {"jsonrpc": "2.0", "id": asked, "method": "subscriptions/listen", "params": params}
+        said = [Said(line=written(message), method="subscriptions/listen", settle=True)]
+        if self.random.random() < 0.3:
+            said.append(self.notice("notifications/cancelled", {"requestId": asked}))
+        return said
+
     def _quiet(self) -> Said:
         return Said(line=b"", answers=0, settle=True)
 
@@ -367,7 +410,7 @@ class Mixer:
 
     def _odd_message(self) -> Said:
         """A valid request in an odd dress, or nearly one."""
-        said = self.random.choice([self._ping, self._list, self._plain_call, self._unserved, self._discover])()
+        said = self.random.choice([self._ping, self._list, self._plain_call, self._list_parts, self._discover])()
         line = said.line
         inside = line[1:-1]
         other = written(self.id())

@@ -264,11 +264,12 @@ async def test_the_commands_themselves_serve_both_eras(tmp_path: Path) -> None:
                         assert "first" not in text_of(answer)
 
 
-@pytest.mark.parametrize("door", ["stdio", "http"])
-async def test_a_handshake_client_can_be_asked(door: Door, tmp_path: Path) -> None:
+@pytest.mark.promise("B13")
+@pytest.mark.parametrize(("door", "era"), EVERY_WAY)
+async def test_a_person_and_a_model_at_the_client_can_be_asked(door: Door, era: Era, tmp_path: Path) -> None:
     async with (
         target_of(door, tmp_path) as target,
-        connected(target, "handshake", elicitation_callback=ada, sampling_callback=parrot) as client,
+        connected(target, era, elicitation_callback=ada, sampling_callback=parrot) as client,
     ):
         asked = await client.call_tool("ask")
         assert asked.structured_content == {"action": "accept", "content": {"name": "Ada"}}
@@ -281,8 +282,16 @@ async def test_a_client_that_refuses_to_be_asked_is_told_to_the_model(address: s
         assert (text_of(asked), asked.is_error) == ("this client cannot be asked: nobody is at home", True)
 
 
-async def test_a_modern_client_cannot_be_asked_and_the_model_reads_why(address: str) -> None:
-    async with connected(address, "modern", elicitation_callback=ada) as client:
+async def test_a_handshake_client_that_does_not_answer_in_time_is_told_to_the_model(tmp_path: Path) -> None:
+    never = asyncio.Event()
+
+    async def silent(context: Any, params: Any) -> mcp_types.ErrorData:
+        await never.wait()
+        return mcp_types.ErrorData(code=-1, message="too late")
+
+    async with (
+        target_of("stdio", tmp_path, "server.ask_timeout=0.2") as target,
+        connected(target, "handshake", elicitation_callback=silent) as client,
+    ):
         asked = await client.call_tool("ask")
-        assert asked.is_error
-        assert "revision 2026-07-28 of the protocol has no back channel" in text_of(asked)
+        assert text_of(asked) == "this client cannot be asked: it did not answer within 0.2 seconds"

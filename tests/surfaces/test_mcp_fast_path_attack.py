@@ -241,8 +241,8 @@ async def test_a_session_that_says_often_that_it_is_initialized_is_learned_of_on
     learned: list[str] = []
 
     class Counting(HandshakeSessions):
-        def learn_session(self, id: str) -> Callable[[], None] | None:
-            forget = super().learn_session(id)
+        def learn_session(self, id: str, client: str | None) -> Callable[[], None] | None:
+            forget = super().learn_session(id, client)
             learned.extend([id] if forget is not None else [])
             return forget
 

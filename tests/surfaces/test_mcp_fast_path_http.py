@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.programs.clients import Era
 from tests.programs.running import HANDSHAKE, MODERN, TOOL_SERVER, modern_meta, served
 from tests.surfaces.compared import Comparison
 from tests.surfaces.http_wire import HttpWire, head, json_of
-from tests.surfaces.message_parts import ME, tour
+from tests.surfaces.message_parts import CLAUDE_CODE, ME, tour
 from tests.surfaces.mixed_messages import Mixer
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.port import open_sockets
@@ -38,9 +38,9 @@ async def addresses(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[t
         yield found[0], found[1]
 
 
-async def shake_hands(wire: HttpWire, *, completely: bool = True) -> str:
+async def shake_hands(wire: HttpWire, client: Mapping[str, str] = ME, *, completely: bool = True) -> str:
     """Open a session; its id."""
-    params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": ME}
+    params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": client}
     answer = await wire.post(RIGHT, json_of({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}))
     session = answer.header("mcp-session-id")
     assert session is not None
@@ -55,7 +55,10 @@ async def talk_to(address: str, seed: int | None, era: Era) -> list[Any]:
     mixer = Mixer(seed or 0, era, duplex=False)
     heard: list[Any] = []
     async with HttpWire(address) as wire:
-        session = None if era == "modern" else await shake_hands(wire, completely=seed is None or seed % 5 > 0)
+        session = None
+        if era == "handshake":
+            client = CLAUDE_CODE if seed is not None and seed % 2 else ME
+            session = await shake_hands(wire, client, completely=seed is None or seed % 5 > 0)
         for number, said in enumerate(tour(era) if seed is None else mixer.conversation(LENGTH)):
             if said.line or not said.settle:
                 headers = mixer.headers(said, session, odd=seed is not None)

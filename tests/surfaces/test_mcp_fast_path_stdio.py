@@ -19,6 +19,7 @@ from tests.surfaces.compared import Comparison, message_in
 from tests.surfaces.message_parts import Said, introductions, tour
 from tests.surfaces.mixed_messages import Mixer
 from tests.waiting import PATIENCE
+from toolstead.adapters.mcp.fast_path.change_notices import MOST_SUBSCRIPTIONS
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("B6")]
 
@@ -27,7 +28,14 @@ ERAS: list[Era] = ["handshake", "modern"]
 CONVERSATIONS, LENGTH = 30, 60
 LONGEST = 16 << 20
 
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+"""What answers a subscription."""
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+PARTS_LISTS = {
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
 FOREIGN = {"mcp", "mcp_types", "pydantic", "pydantic_core", "starlette", "uvicorn", "httpx", "opentelemetry"}
 """What the fast path does without. And without anyio, which `watchfiles` imports too, in the background."""
 
@@ -69,7 +77,7 @@ class Talk:
         while line := await self._reader.readline():
             message = message_in(line)
             self.heard.append(message)
-            if "method" not in message:
+            if message.get("method", ACKNOWLEDGED) == ACKNOWLEDGED:
                 self._answers += 1
                 self._more.set()
             elif "id" in message:
@@ -181,7 +189,20 @@ async def test_the_fast_path_imports_nothing_of_the_sdk_until_a_message_needs_it
     async with hybrid(era, tmp_path) as wire:
         assert (await wire.request(1, "tools/list", wire.params({})))["result"]["tools"]
         assert (await wire.call(2, "fail", {"text": "no"}))["result"]["isError"] is True
-        assert "error" in await wire.request(3, "prompts/list", wire.params({}))
+        for method, key in PARTS_LISTS.items():
+            assert (await wire.request(method, method, wire.params({})))["result"][key]
+        if era == "modern":
+            await subscribe(wire, "ear", {"toolsListChanged": True})
+        else:
+            assert (await wire.request(31, "ping"))["result"] == {}
+            assert (await wire.request(32, "logging/setLevel", {"level": "error"}))["result"] == {}
+        await wire.call(33, "grow", {"name": "grown"})
+        assert (await wire.hear())["method"] == CHANGED["method"]
+        meta = {**(modern_meta() if era == "modern" else {}), "progressToken": "walking"}
+        assert (await wire.request(34, "tools/call", {"name": "count", "arguments": {"to": 2}, "_meta": meta}))[
+            "result"
+        ]
+        assert [heard["params"]["progress"] for heard in wire.heard] == [1, 2]
         imported = (await wire.call(4, "modules"))["result"]["content"][0]["text"].split()
         assert not FOREIGN & set(imported)
         await hand_over(wire)
@@ -246,6 +267,23 @@ async def begin(wire: Wire, name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
+async def test_tools_that_report_without_end_are_cancelled_by_a_client_that_reads(era: Era, tmp_path: Path) -> None:
+    async with hybrid(era, tmp_path) as wire:
+        for number in range(20):
+            meta = {**(modern_meta() if era == "modern" else {}), "progressToken": number}
+            call = {"name": "count", "arguments": {"to": 10**9}, "_meta": meta}
+            await wire.say({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": call})
+        assert (await wire.hear())["method"] == "notifications/progress"
+        for number in range(20):
+            await wire.notify("notifications/cancelled", wire.params({"requestId": number}))
+        await wire.say({"jsonrpc": "2.0", "id": "after", "method": "tools/list", "params": wire.params({})})
+        heard = 0
+        while "id" not in await wire.hear():
+            heard += 1
+            assert heard < 20_000, "the input is not read any more"
+
+
+@pytest.mark.parametrize("era", ERAS)
 async def test_progress_of_the_sdk_arrives_while_the_lane_goes_on(era: Era, tmp_path: Path) -> None:
     async with hybrid(era, tmp_path) as wire:
         meta = {**(modern_meta() if era == "modern" else {}), "progressToken": "walking"}
@@ -288,14 +326,46 @@ async def test_a_client_that_did_not_end_its_handshake_hears_of_no_change(tmp_pa
 async def test_a_modern_client_hears_of_a_change_once_and_only_where_it_listens(tmp_path: Path) -> None:
     async with hybrid("modern", tmp_path) as wire:
         await wire.call(1, "grow", {"name": "grown_early"})
-        params = wire.params({"notifications": {"toolsListChanged": True}})
-        await wire.say({"jsonrpc": "2.0", "id": "ear", "method": "subscriptions/listen", "params": params})
-        first = await wire.hear()
-        assert first["method"] == "notifications/subscriptions/acknowledged"
+        await subscribe(wire, "ear", {"toolsListChanged": True})
+        await subscribe(wire, "other", {"promptsListChanged": True})
+        await subscribe(wire, "ended", {"toolsListChanged": True})
+        await wire.notify("notifications/cancelled", {"requestId": "ended"})
         await wire.call(2, "grow", {"name": "grown_late"})
         await hand_over(wire)
         heard = [message for message in await rest_of(wire) if "method" in message]
-        assert [message["method"] for message in heard] == [CHANGED["method"]]
+        stamp = {"io.modelcontextprotocol/subscriptionId": "ear"}
+        assert heard == [{"jsonrpc": "2.0", "method": CHANGED["method"], "params": {"_meta": stamp}}]
+
+
+async def test_one_subscription_too_many_is_refused(tmp_path: Path) -> None:
+    async with hybrid("modern", tmp_path) as wire:
+        for number in range(MOST_SUBSCRIPTIONS):
+            await subscribe(wire, number, {"toolsListChanged": True})
+        refused = await wire.request("surplus", "subscriptions/listen", wire.params({"notifications": {}}))
+        assert refused["error"]["message"] == "Subscription limit reached"
+        await wire.notify("notifications/cancelled", {"requestId": 7})
+        await subscribe(wire, "room again", {"toolsListChanged": True})
+
+
+async def subscribe(wire: Wire, id: Any, wanted: Any) -> None:
+    """Open a subscription, and wait for its acknowledgement."""
+    params = wire.params({"notifications": wanted})
+    await wire.say({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": params})
+    stamp = {"io.modelcontextprotocol/subscriptionId": id}
+    acknowledged = {"method": ACKNOWLEDGED, "params": {"_meta": stamp, "notifications": wanted}}
+    assert await wire.hear() == {"jsonrpc": "2.0", **acknowledged}
+
+
+async def test_a_client_that_was_refused_and_introduces_itself_again_is_known(tmp_path: Path) -> None:
+    async with running([*TOOL_SERVER, "stdio"], errors=tmp_path / "stderr.txt", cwd=tmp_path) as program:
+        wire = Wire(program)
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"version": "1"}}
+        assert "error" in await wire.request(0, "initialize", hello)
+        hello["clientInfo"] = {"name": "claude-code", "version": "2"}
+        assert "result" in await wire.request(1, "initialize", hello)
+        await wire.notify("notifications/initialized")
+        tools = (await wire.request(2, "tools/list"))["result"]["tools"]
+        assert "anyOf" not in next(tool for tool in tools if tool["name"] == "either")["inputSchema"]
 
 
 @pytest.mark.parametrize("era", ERAS)

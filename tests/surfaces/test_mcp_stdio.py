@@ -136,7 +136,7 @@ async def test_what_nobody_asked_for_is_not_answered(wire: Wire, message: Any) -
     ("method", "params", "code"),
     [
         ("no/such/method", None, UNKNOWN_METHOD),
-        ("resources/list", None, UNKNOWN_METHOD),
+        ("resources/subscribe", {"uri": "x:y"}, UNKNOWN_METHOD),
         ("server/discover", None, UNKNOWN_METHOD),
         ("tools/call", None, INVALID_PARAMS),
         ("tools/call", {"name": 5}, INVALID_PARAMS),

@@ -91,9 +91,7 @@ async def test_a_closed_stdin_cancels_the_handlers_and_their_children_and_ends_t
         await start_waiting(wire, tmp_path)
         child = int(await text_in(tmp_path / "child"))
         wire.close()
-        answers = [await wire.hear() for _ in range(20)]
-        assert sorted(answer["id"] for answer in answers) == list(range(20))
-        assert {answer["error"]["message"] for answer in answers} == {"Connection closed"}
+        assert await wire.program.line() == b""  # a client that has closed its side may not survive an answer
         await ended_well(wire)
         assert await text_in(tmp_path / "ended") == "cancelled"
         assert not is_alive(child)

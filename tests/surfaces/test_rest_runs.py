@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jsonschema_rs
 import pytest
@@ -277,6 +278,10 @@ async def test_the_whole_of_an_answer_that_was_shown_in_part_is_behind_its_handl
         whole = await client.get(f"/api/results/{reply.json['handle']}")
         assert (whole.status, whole.headers["content-type"]) == (200, "application/json")
         assert whole.json == {"content": [{"type": "text", "text": text}], "isError": False}
+        address = reply.json["content"][-1]["text"].rpartition(" kept as ")[2].removesuffix("]")
+        assert address == f"toolstead://results/{reply.json['handle']}"
+        for written in (address, quote(address, safe="")):
+            assert (await client.get(f"/api/results/{written}")).body == whole.body
 
 
 async def test_a_server_that_stops_leaves_its_runs_stopped_and_their_end_is_stored(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tests.flows.tool_files import DOCUMENT, content, shell, tool, write
 from tests.programs.running import TOOLSTEAD, Program, running
 from tests.waiting import until
 from toolstead.app.server_file import RunningServer, ServerFile
+from toolstead.schema.client_limits import LIMITS
 
 Finished = subprocess.CompletedProcess[str]
 
@@ -88,6 +89,47 @@ def test_check_warns_of_a_default_that_does_not_fit(folder: Path) -> None:
     done = toolstead(folder, "tools", "check")
     assert done.returncode == 0
     assert "a.json:12:24: tool 'a': the default 5 does not fit its own schema and is not filled in" in done.stderr
+
+
+def test_check_warns_of_what_known_clients_cannot_take(folder: Path) -> None:
+    path = folder / "tools" / "a.json"
+    names = [f"limit-{number}".ljust((limit.longest_name or 0) + 1, "-") for number, limit in enumerate(LIMITS)]
+    tools = [shell(name, "true") for name in names]
+    given = [{**tool, "inputSchema": limit.example} for tool, limit in zip(tools, LIMITS, strict=True)]
+    lines = ",\n".join(json.dumps(tool) for tool in [*given, shell("plain", "echo {{x}}", "x")])
+    path.write_text(f'{{"name": "all", "tools": [\n{lines}]}}')
+    done = toolstead(folder, "tools", "check")
+    for number, (name, limit) in enumerate(zip(names, LIMITS, strict=True)):
+        start = f"{path}:{number + 2}:"
+        end = f": {limit.severity}: tool {name!r}: {limit.clients}: {limit.effect}, because "
+        (line,) = [said for said in done.stdout.splitlines() if said.startswith(start) and end in said]
+        assert line.endswith(f"; {limit.remedy}")
+    assert "'plain'" not in done.stdout
+    assert done.returncode == 0
+    assert re.fullmatch(rf"1 file, {len(LIMITS) + 1} good tools, no problems, \d+ warnings, \d+ notes?\n", done.stderr)
+    sent = json.loads(toolstead(folder, "tools", "check", "--json").stdout)
+    assert (sent["files"], len(sent["tools"]), sent["problems"]) == (1, len(LIMITS) + 1, [])
+    assert len(sent["warnings"]) == len(done.stdout.splitlines())
+    assert sent["warnings"][0] == {
+        "severity": "warning",
+        "source": str(path),
+        "toolName": "limit-0",
+        "clients": LIMITS[0].clients,
+        "message": 'load no tool at all, because the schema of "amount" is true; write a schema with a "type"',
+        "line": 2,
+        "column": lines.index("true}") + 1,
+    }
+
+
+def test_check_gives_at_most_fifty_warnings_for_a_file_and_counts_the_rest(folder: Path) -> None:
+    path = folder / "tools" / "a.json"
+    odd = {"type": "object", "properties": {"_a\u202e": {"type": "string"}}}
+    write(path, *({**shell(f"odd-{number}", "true"), "inputSchema": odd} for number in range(60)), {"name": "bad"})
+    done = toolstead(folder, "tools", "check")
+    said = [line for line in done.stdout.splitlines() if ": warning: " in line]
+    assert (done.returncode, len(said)) == (1, 51)
+    assert said[-1] == f"{path}:1:1: warning: clients: reach 70 more of their limits in this file; change these first"
+    assert "\u202e" not in done.stdout
 
 
 # test
@@ -421,3 +463,12 @@ def test_the_list_names_what_was_set_aside_with_its_place(folder: Path) -> None:
     assert re.search(
         r"^quarantined: .*a\.json:\d+:\d+: tool 'bad': \"description\" is missing", done.stderr, re.MULTILINE
     )
+
+
+def test_check_names_what_is_wrong_with_prompts_too(folder: Path) -> None:
+    bad = folder / "home" / "prompts" / "bad.md"
+    bad.parent.mkdir(parents=True)
+    bad.write_text("---\ntitel: x\n---\nText.\n")
+    done = toolstead(folder, "tools", "check", TOOLSTEAD_HOME=str(folder / "home"))
+    assert done.returncode == 1
+    assert f"{bad}:2:1: error: `titel` is no key of a prompt; did you mean `title`?" in done.stdout

@@ -111,8 +111,11 @@ def test_every_new_file_checks_and_tests_well_at_once_on_a_machine_without_its_p
         assert (done.returncode, done.stdout) == (0, f"{desk.tools / name}.json\n"), done.stderr
     done = desk.run("check", PATH=str(desk.programs))
     number = len(TEMPLATES)
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == f"{number} files, {number} good tools, no problems\n"
+    (warning,) = done.stdout.splitlines()
+    assert f"{desk.tools / 'odd_text.json'}:" in warning
+    assert 'takes no argument named "my param"' in warning
+    assert done.stderr == f"{number} files, {number} good tools, no problems, 1 warning\n"
+    assert done.returncode == 0
     done = desk.run("test", PATH=str(desk.programs))
     assert sorted(done.stdout.splitlines()) == sorted(f"ok   {name} example 1 (built, not run)" for name in TEMPLATES)
     assert done.stderr == f"{number} examples ({number} built, not run), none failed, no problems\n"
@@ -224,6 +227,13 @@ def test_an_edit_that_takes_anothers_name_or_a_bad_default_is_told_of(desk: Desk
     done = desk.spawn("new", "find-text", *SEARCH, "--edit", EDITOR=editor)
     assert done.returncode == 0
     assert "the default 5 does not fit its own schema and is not filled in" in done.stderr
+
+
+def test_what_known_clients_cannot_take_of_an_edited_file_is_told_and_is_no_failure(desk: Desk) -> None:
+    editor = desk.editor('path.write_text(path.read_text().replace(\'"type": "string"\', \'"const": "TODO"\', 1))')
+    done = desk.run("new", "find-text", "--shell", "echo {{pattern}}", "--edit", EDITOR=editor)
+    assert (done.returncode, done.stdout) == (0, f"{desk.tools / 'find-text.json'}\n"), done.stderr
+    assert ": warning: tool 'find-text': autogen-ext: loads no tool at all, because \"pattern\" has no" in done.stderr
 
 
 def test_a_tool_that_was_renamed_in_the_editor_is_shown_by_its_new_name(desk: Desk) -> None:

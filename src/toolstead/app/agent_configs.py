@@ -88,11 +88,14 @@ class StoredAgentConfigs:
             return self.runtimes.find_for_model(model)
         return runtime
 
-    def build_spec(self, config: RunConfig, *, cwd: Path, may_spawn: bool, has_task: bool = False) -> SessionSpec:
+    def build_spec(
+        self, config: RunConfig, *, cwd: Path, may_spawn: bool, has_task: bool = False, profile: str | None = None
+    ) -> SessionSpec:
         """What a session of this agent is built with, now."""
         agent = self._find_agent(config.agent, is_child=True)
         may_spawn = may_spawn and self._registry.find_rule(agent.name).may_spawn
-        view = self._registry.find_view(agent.name, may_spawn=may_spawn, has_task=has_task)
+        view = self._registry.find_view(agent.name, profile=profile, may_spawn=may_spawn, has_task=has_task)
+        own_allowed, own_blocked = self._limit_own_tools(agent, profile)
         own = {name for name, tool in view.tools.items() if tool.info.provenance.agent_name == agent.name}
         offered = [one for one in agent.custom_tools if one.name in own]  # the registry may hold a name by now
         helpers = self._agents.list_helpers(agent) if DELEGATING in view.tools else []
@@ -106,13 +109,29 @@ class StoredAgentConfigs:
             tools=view.names,
             instructions=instructions,
             permissions=_named_own_tools(agent, config.runtime.name),
-            own_allowed=self._agents.list_own_allowed(agent),
-            own_blocked=agent.disallowed_tools,
+            own_allowed=own_allowed,
+            own_blocked=own_blocked,
             may_spawn=may_spawn,
             has_task=has_task,
+            profile=profile,
             max_turns=agent.max_turns,
             result_schema=_encode_schema(agent) if self._agents.is_prompt_child(agent.name) else "",
         )
+
+    def _limit_own_tools(
+        self, agent: Agent, profile: str | None
+    ) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
+        """Which of the runtime's own tools may be used: the lists that must each name one, and those that must not.
+
+        A profile's lists hold for them too, or its caller could do with Claude Code's shell what no tool allows.
+        """
+        allowed, blocked = self._agents.list_own_allowed(agent), agent.disallowed_tools
+        if profile is None:
+            return allowed, blocked
+        rules = self._settings().profiles.get(profile)
+        if rules is None:
+            return (*allowed, ()), blocked
+        return (*allowed, rules.allowed), (*blocked, *rules.blocked)
 
     def _find_agent(self, name: str, *, is_child: bool) -> Agent:
         found = self._agents.find_agent(name)

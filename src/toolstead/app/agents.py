@@ -9,13 +9,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache, reduce
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from toolstead.adapters.claude.launch import CLAUDE_TOOLS
-from toolstead.agents.agent_folder import AgentFile, AgentFolder
+from toolstead.agents.agent_folder import AgentFolder
 from toolstead.agents.catalogue import AgentCatalogue, AgentChanges, describe_finding
 from toolstead.agents.prompt_tool import CHILD_INSTRUCTIONS, RunChild, name_child
 from toolstead.agents.references import check_references
@@ -23,10 +22,10 @@ from toolstead.agents.spawned_agent import describe_problem, name_spawned, narro
 from toolstead.agents.validator import VALIDATOR_AGENT
 from toolstead.app.agent_parts import AgentParts, PartsMaker
 from toolstead.app.agent_reading import create_reader, find_scope
+from toolstead.app.approved_markdown import ApprovedMarkdown
 from toolstead.app.spawned_agents import SpawnedAgent, SpawnedAgents, digest_markdown
 from toolstead.app.watching import PollingWatcher
-from toolstead.errors import InvalidAgentError, RefusedError, TrustError, UnknownAgentError
-from toolstead.schema.visible import escape_unseen
+from toolstead.errors import InvalidAgentError, RefusedError, UnknownAgentError
 from toolstead.tools.generation import ToolReason, ViewRule
 from toolstead.types.agent import NO_LIMITS, Agent, AgentLimits, Finding, PromptTool
 
@@ -49,33 +48,6 @@ MOST_GONE = 1_000
 """Views that are kept of agents and tools whose files are gone: a run of them may still go on."""
 HIDDEN = {VALIDATOR_AGENT.name: VALIDATOR_AGENT}
 """Agents that only we ask: they stand in no list, and nobody can delegate to them."""
-
-
-class ApprovedAgents:
-    """The agent files of a project, as they were approved."""
-
-    def __init__(self, trust: ProjectTrust) -> None:
-        self._trust = trust
-
-    def list_files(self) -> Sequence[AgentFile]:
-        """Every approved file; where one cannot be read, the reason."""
-        trust = self._trust
-        try:
-            approval = trust.approvals.read(trust.project)  # read again: it may just have been revoked
-        except TrustError as error:
-            problem = str(error)
-            return [AgentFile(path=trust.project, scope="project", problem=problem, is_folder=True, is_unread=True)]
-        files: list[AgentFile] = []
-        for within in sorted(approval.files) if approval is not None else ():
-            if (scope := find_scope(within)) is None:
-                continue
-            shown = Path(escape_unseen(str(trust.project / within)))
-            try:
-                data = trust.approvals.approved_content(trust.project, within)
-                files.append(AgentFile(path=shown, scope=scope, data=data or b""))
-            except TrustError as error:
-                files.append(AgentFile(path=shown, scope=scope, problem=str(error)))
-        return files
 
 
 class SteadAgents:
@@ -105,7 +77,7 @@ class SteadAgents:
         """
         self.users = AgentFolder(places.user / "agents", "user")
         self._reader = create_reader()
-        self.catalogue = AgentCatalogue([ApprovedAgents(trust), self.users], self._reader)
+        self.catalogue = AgentCatalogue([ApprovedMarkdown(trust, find_scope), self.users], self._reader)
         self._settings, self._registry = settings, registry
         self._maker = PartsMaker(run_child)
         self._loading = asyncio.Lock()

@@ -19,12 +19,14 @@ import msgspec
 
 from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.errors import InvocationError, StorageError
+from toolstead.types.result import KeptResult, handle_in
 
 if TYPE_CHECKING:
     from toolstead.app.places import Places
     from toolstead.orchestrator.event_log import EventLog
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.store import Store
+    from toolstead.types.call import Caller
     from toolstead.types.result import ToolResult
 
 logger = logging.getLogger(__name__)
@@ -176,8 +178,8 @@ class KeptResults:
         self._waiting = 0
         self._writing: set[asyncio.Task[None]] = set()
 
-    def __call__(self, result: ToolResult) -> str | None:
-        """Store a result; return its handle, or None when it is too large."""
+    def __call__(self, result: ToolResult, tool: str, caller: Caller) -> str | None:
+        """Store a tool's result; return its handle, or None when it is too large."""
         try:
             data = msgspec.json.encode(result.to_json())
         except (TypeError, UnicodeEncodeError):  # half characters and the like, which no file can hold
@@ -187,30 +189,36 @@ class KeptResults:
             return None
         handle = f"res_{secrets.token_urlsafe(16)}"
         self._waiting += len(data)
-        task = asyncio.create_task(self._keep_result(handle, data), name=f"toolstead-keep-{handle}")
+        thread = caller.client_thread or (caller.thread_id if caller.run_id is not None else None)
+        kept = KeptResult(content=data, tool=tool, thread_id=thread)
+        task = asyncio.create_task(self._keep_result(handle, kept), name=f"toolstead-keep-{handle}")
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
         return handle
 
     async def read(self, handle: str) -> Any:
-        """A kept result, as JSON.
+        """A kept result, as JSON, by its handle or its address.
 
         Raises:
             NotFoundError: No such result.
             StorageError: It cannot be read.
         """
+        return msgspec.json.decode((await self.find(handle_in(handle))).content)
+
+    async def find(self, handle: str) -> KeptResult:
+        """A kept result as it is stored; raises like `read`."""
         await self.wait_until_written()
-        return msgspec.json.decode(await (await self._open_store()).read_result(handle))
+        return await (await self._open_store()).read_result(handle)
 
     async def wait_until_written(self) -> None:
         """Wait until what is being written is written."""
         if self._writing:
             await asyncio.wait(tuple(self._writing))
 
-    async def _keep_result(self, handle: str, data: bytes) -> None:
+    async def _keep_result(self, handle: str, kept: KeptResult) -> None:
         try:
-            await (await self._open_store()).keep_result(handle, data)
+            await (await self._open_store()).keep_result(handle, kept)
         except StorageError as error:
             logger.warning("the whole result %s could not be kept: %s", handle, error)
         finally:
-            self._waiting -= len(data)
+            self._waiting -= len(kept.content)

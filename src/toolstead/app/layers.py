@@ -15,7 +15,17 @@ import msgspec
 
 from toolstead.app.masks import mask_value
 from toolstead.app.places import Places
-from toolstead.app.settings import IN_EFFECT, OPEN_IN_EFFECT, OPEN_TABLES, UNIONS, Settings, known_keys
+from toolstead.app.settings import (
+    IN_EFFECT,
+    OPEN_IN_EFFECT,
+    OPEN_TABLES,
+    PROFILES,
+    Settings,
+    find_key,
+    is_union,
+    known_keys,
+    profile_keys,
+)
 from toolstead.app.settings_check import Leaf, OriginOf, checked_leaves
 from toolstead.app.toml_text import (
     LARGEST,
@@ -147,7 +157,7 @@ def load_settings(
 
 def environment_name(path: KeyPath) -> str:
     """Write a key as the environment does: `tools.timeout` is `TOOLSTEAD_TOOLS__TIMEOUT`."""
-    return PREFIX + "__".join(path).upper() + ("" if path in known_keys() else "__<KEY>")
+    return PREFIX + "__".join(path).upper() + ("" if find_key(path) is not None else "__<KEY>")
 
 
 def _from_file(path: Path) -> list[Leaf]:
@@ -248,12 +258,14 @@ def _unknown_name(name: str) -> str:
 def merge_layers(leaves: Iterable[Leaf]) -> LoadedSettings:
     """Put the layers on top of the defaults, lowest first.
 
-    Tables merge, lists replace, the lists in `UNIONS` grow with every layer.
+    Tables merge, lists replace, the lists of what is blocked grow with every layer.
     """
     given = {path: [Leaf(path=path, value=key.default, origin=DEFAULT)] for path, key in known_keys().items()}
     below: dict[KeyPath, dict[KeyPath, None]] = {}
     for leaf in leaves:
-        if leaf.path in known_keys():
+        if leaf.path[0] == PROFILES:
+            _add_profile(given, leaf)
+        elif leaf.path in known_keys():
             given[leaf.path].append(leaf)
         else:
             _add_open(given, below, leaf)
@@ -264,6 +276,16 @@ def merge_layers(leaves: Iterable[Leaf]) -> LoadedSettings:
         _plant_value(tree, path, value)
         explained.append(explanation)
     return LoadedSettings(settings=msgspec.convert(tree, Settings), explained=tuple(explained))
+
+
+def _add_profile(given: dict[KeyPath, list[Leaf]], leaf: Leaf) -> None:
+    """Add a leaf of a profile, whose keys all have their values as soon as anything names it."""
+    name = leaf.path[1]
+    for key in profile_keys().values():
+        path = (PROFILES, name, key.path[-1])
+        given.setdefault(path, [Leaf(path=path, value=key.default, origin=DEFAULT)])
+    if leaf.path in given:
+        given[leaf.path].append(leaf)
 
 
 def _add_open(given: dict[KeyPath, list[Leaf]], below: dict[KeyPath, dict[KeyPath, None]], leaf: Leaf) -> None:
@@ -298,7 +320,7 @@ def _settle_value(path: KeyPath, history: list[Leaf]) -> tuple[Any, Explained]:
     """The effective value of a key, and what may be shown of how it came about."""
     name = ".".join(path)
     value, origin, overrode = history[-1].value, history[-1].origin, history[-2::-1]
-    if name in UNIONS:
+    if is_union(path):
         value = list(dict.fromkeys(item for old in history for item in old.value))
         origin = " + ".join(dict.fromkeys(old.origin for old in history[1:])) or DEFAULT
         overrode = []

@@ -31,7 +31,7 @@ def is_secret(path: Sequence[str]) -> bool:
     In the open tables any part below the owner's name may be secret; of an upstream server all of
     `env` and `headers` counts, because that is where its secrets are put.
     """
-    if tuple(path) == _SERVER_TOKEN:
+    if tuple(path) == _SERVER_TOKEN or (len(path) == 3 and path[0] == "profiles" and path[2] == "token"):
         return True
     if len(path) < 3 or path[0] not in ("plugins", "mcp_servers"):
         return False

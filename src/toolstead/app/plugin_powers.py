@@ -147,6 +147,7 @@ class PluginAgents:
             session_id=session_id,
             timeout=timeout,
             agent=agent or "",
+            profile=None if meta is None else meta.caller.profile,
         )
         if meta is not None and meta.run_id is not None:
             request = request.as_child_of(meta.caller)
@@ -181,7 +182,12 @@ class PluginThreads:
         orchestrator = await self._parts.conversations()
         if not wake:
             return (await orchestrator.add_note(thread_id, content, kind=kind)).id
-        accepted = await orchestrator.submit(RunRequest(prompt=content, thread_id=thread_id, thread_must_exist=True))
+        # Whoever the last run of the thread worked for, the woken one works for: it must not see more.
+        last = await orchestrator.store.list_runs(thread_id=thread_id, limit=1)
+        profile = last[0].profile if last else None
+        accepted = await orchestrator.submit(
+            RunRequest(prompt=content, thread_id=thread_id, thread_must_exist=True, profile=profile)
+        )
         return accepted.message_id
 
     async def broadcast(

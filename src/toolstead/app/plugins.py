@@ -65,6 +65,7 @@ class Plugins:
         parts: Parts,
         refresh: Callable[[], Awaitable[object]],
         on_settings: Callable[[], object] = lambda: None,
+        on_client_parts: Callable[[], object] = lambda: None,
     ) -> None:
         """Find nothing yet.
 
@@ -75,6 +76,7 @@ class Plugins:
             parts: What the plugins' powers are made of.
             refresh: Awaited when their tools changed.
             on_settings: Called when what they are set to may have changed.
+            on_client_parts: Called when their prompts, resources or instructions changed.
         """
         self._found = found
         self._settings = settings
@@ -91,7 +93,11 @@ class Plugins:
             runner=parts.hooks,
             on_status=self._emit_status,
             on_tools=self._tools_changed,
+            on_client_parts=on_client_parts,
         )
+        self.list_prompts = self._host.list_prompts
+        self.list_resources = self._host.list_resources
+        self.list_instructions = self._host.list_instructions
         self.source = PluginTools(self._host, lambda: found.problems)
 
     async def rescan(self) -> None:

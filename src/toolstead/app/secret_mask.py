@@ -69,6 +69,7 @@ class SecretMask:
         yield from (keys.environ[name] for name in self._find_tool_names() if name in keys.environ)
         tables = {"plugins": settings.plugins, "mcp_servers": settings.mcp_servers}
         yield from _secret_texts((), {**tables, "server": {"token": settings.server.token}})
+        yield from (profile.token for profile in settings.profiles.values() if profile.token)
         yield _find_password(keys.environ.get(_DATABASE, ""))
 
     def _find_tool_names(self) -> frozenset[str]:

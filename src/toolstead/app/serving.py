@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from toolstead.adapters.importing import import_module
 from toolstead.app.server_file import ServerAddress, ServerFile
 from toolstead.app.version import VERSION
+from toolstead.errors import UnknownProfileError
 
 if TYPE_CHECKING:
+    from toolstead.adapters.mcp.approval_ways import ApprovalWays
     from toolstead.adapters.mcp.fast_path.calls import FastPath
+    from toolstead.adapters.mcp.parts_port import OfferedParts
     from toolstead.adapters.mcp.server import ToolsteadServer
     from toolstead.app.wiring import Wiring
+
+logger = logging.getLogger(__name__)
 
 QUIET_SECONDS = 1.0
 """How long after its first answer a server on stdio opens the database: a client asks a few things at once at start."""
@@ -29,11 +37,14 @@ def create_server(
     agent: str | None = None,
     tells_changes: bool = True,
     client_thread: str | None = None,
+    ways: ApprovalWays | None = None,
+    profile: str | None = None,
 ) -> ToolsteadServer:
     """A fresh MCP server; never share one between two connections."""
     import_module("toolstead.adapters.mcp.server")
     from toolstead.adapters.mcp.server import create_server
 
+    server = parts.loaded.settings.server
     return create_server(
         registry=parts.registry,
         dispatcher=parts.dispatcher,
@@ -42,24 +53,63 @@ def create_server(
         agent=agent,
         tells_changes=tells_changes,
         client_thread=client_thread,
+        ask_timeout=server.ask_timeout,
+        max_asking=server.max_asking,
+        ways=ways,
+        parts=find_client_parts(parts, profile) if agent is None else None,
+        profile=profile,
     )
 
 
-def create_fast_path(parts: Wiring, client_thread: str) -> FastPath:
+def create_fast_path(
+    parts: Wiring, client_thread: str, ways: ApprovalWays | None = None, profile: str | None = None
+) -> FastPath:
     """What answers plain MCP messages without the SDK."""
     from toolstead.adapters.mcp.fast_path.calls import FastPath
 
-    return FastPath(registry=parts.registry, dispatcher=parts.dispatcher, version=VERSION, client_thread=client_thread)
+    return FastPath(
+        registry=parts.registry,
+        dispatcher=parts.dispatcher,
+        version=VERSION,
+        parts=find_client_parts(parts, profile),
+        client_thread=client_thread,
+        ways=ways,
+        profile=profile,
+    )
 
 
-async def serve_stdio(parts: Wiring, *, fast_path: bool) -> None:
+def find_client_parts(parts: Wiring, profile: str | None) -> OfferedParts:
+    """What MCP clients are offered besides tools."""
+    if profile is None:
+        return parts.client_parts
+    from toolstead.app.profile_parts import ProfileParts
+
+    return ProfileParts(parts.client_parts, parts.registry, profile)
+
+
+def find_ways(parts: Wiring, *, has_page: bool) -> ApprovalWays:
+    """How the people at the clients of a server are asked about approvals."""
+    from toolstead.adapters.mcp.approval_ways import ApprovalWays
+
+    return ApprovalWays(parts.loaded.settings.server.client_approvals, has_page)
+
+
+def check_profile(parts: Wiring, name: str) -> None:
+    """Refuse the name of a profile that is not there. Raises UnknownProfileError."""
+    if name not in (known := parts.loaded.settings.profiles):
+        raise UnknownProfileError(name, list(known))
+
+
+async def serve_stdio(parts: Wiring, *, fast_path: bool, profile: str | None = None) -> None:
     """Serve MCP on stdin and stdout; see `Toolstead.serve_stdio`."""
     from toolstead.adapters.mcp.stdio import serve_stdio
 
-    thread = name_client_thread()
+    if profile is not None:
+        check_profile(parts, profile)
+    thread, ways = name_client_thread(), find_ways(parts, has_page=False)
     await serve_stdio(
-        partial(create_server, parts, "default", client_thread=thread),
-        fast_path=create_fast_path(parts, thread) if fast_path else None,
+        partial(create_server, parts, "default", client_thread=thread, ways=ways, profile=profile),
+        fast_path=create_fast_path(parts, thread, ways, profile) if fast_path else None,
         max_message=parts.loaded.settings.server.max_body,
         on_answer=partial(parts.conversations.open_early, after=QUIET_SECONDS),
     )
@@ -76,13 +126,15 @@ async def serve_http(
 ) -> None:
     """Serve REST and MCP over HTTP; see `Toolstead.serve_http`."""
     import_module("toolstead.adapters.mcp.http")
-    from toolstead.adapters.http.options import ServerOptions
+    from toolstead.adapters.http.access import AccessRules
+    from toolstead.adapters.http.options import OAuthOptions, ProfileOptions, ServerOptions
     from toolstead.adapters.http.server import serve
-    from toolstead.adapters.mcp.http import McpEndpoint
+    from toolstead.adapters.mcp.http import McpEndpoint, McpEndpoints
     from toolstead.adapters.rest.app import create_app
     from toolstead.app.stead_tasks import SteadTasks
 
-    server = parts.loaded.settings.server
+    server, profiles = parts.loaded.settings.server, parts.loaded.settings.profiles
+    oauth = server.oauth
     options = ServerOptions(
         host=host if host is not None else server.host,
         port=port if port is not None else server.port,
@@ -90,21 +142,35 @@ async def serve_http(
         allowed_hosts=server.allowed_hosts,
         allowed_origins=server.allowed_origins,
         max_body=server.max_body,
+        profiles={name: ProfileOptions(token=one.token, scope=one.scope) for name, one in profiles.items()},
+        oauth=OAuthOptions(**msgspec.structs.asdict(oauth)) if oauth.issuer else None,
     )
-    thread = name_client_thread()
-    endpoint = McpEndpoint(
-        create_server(parts, "default", client_thread=thread),
-        max_body=server.max_body,
-        session_idle=server.session_idle,
-        max_sessions=server.max_sessions,
-        fast_path=create_fast_path(parts, thread) if fast_path else None,
-    )
+    if options.oauth is not None:
+        import_module("toolstead.adapters.http.oauth")  # with cryptography, which no other server needs
+    access = AccessRules(options)
+    if not oauth.issuer:
+        unused = [f"server.oauth.{name}" for name in ("audience", "jwks_uri") if getattr(oauth, name)]
+        unused += [f"profiles.{name}.scope" for name, one in profiles.items() if one.scope]
+        if unused:
+            logger.warning("%s: not used, because server.oauth.issuer is not set", ", ".join(unused))
+
+    def create_endpoint(profile: str | None) -> McpEndpoint:
+        thread, ways = name_client_thread(), find_ways(parts, has_page=True)
+        return McpEndpoint(
+            create_server(parts, "default", client_thread=thread, ways=ways, profile=profile),
+            max_body=server.max_body,
+            session_idle=server.session_idle,
+            max_sessions=server.max_sessions,
+            fast_path=create_fast_path(parts, thread, ways, profile) if fast_path else None,
+        )
+
+    endpoints = McpEndpoints({name: create_endpoint(name) for name in (None, *profiles)})
     app = create_app(
         registry=parts.registry,
         dispatcher=parts.dispatcher,
         options=options,
         version=VERSION,
-        mcp=endpoint.app,
+        mcp=endpoints.app,
         conversations=parts.open_conversations,
         project=parts.places.project,
         results=parts.kept.read,
@@ -114,18 +180,20 @@ async def serve_http(
         approvals=parts.approvals,
         files=parts.open_files,
         tasks=SteadTasks(parts.open_delegation, parts.places.project),
+        access=access,
     )
-    app.stopping.call_at_begin(endpoint.begin_stop)
+    app.stopping.call_at_begin(endpoints.begin_stop)
     with ExitStack() as announcing:
 
         def announce(url: str) -> None:
+            access.note_address(url)
             announcing.enter_context(
                 ServerFile(parts.places.data).announce_server(parts.places.project, url, options.private_token)
             )
             parts.conversations.open_early()
             on_ready(ServerAddress(url=url, new_token=options.token if server.token == "auto" else None))
 
-        await serve(app, options, lifespan=endpoint.run_sessions(), on_ready=announce, stop=stop)
+        await serve(app, options, lifespan=endpoints.run_sessions(), on_ready=announce, stop=stop)
 
 
 def name_client_thread() -> str:

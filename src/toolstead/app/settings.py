@@ -7,6 +7,7 @@ a stdio server has about 60 ms from start to first answer, and pydantic alone co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, cast
@@ -37,11 +38,32 @@ Patterns = Annotated[
     tuple[Annotated[str, Meta(pattern=r"^[A-Za-z0-9_*?\[\]!-]+\Z")], ...],
     Meta(description='a list of tool names or patterns, such as ["git-*"] (letters, digits, _ - and * ? [ ])'),
 ]
+Prose = Annotated[str, Meta(max_length=8_000, description="text of at most 8,000 characters")]
+Title = Annotated[str, Meta(max_length=200, description="text of at most 200 characters")]
+FilePatterns = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^(?!/)(?!([^\n]*/)?\.\.(/|\Z))[^\x00\n]+\Z")], ...],
+    Meta(description='a list of paths or patterns inside the project, such as ["README.md", "docs/*.md"]'),
+]
 Token = Annotated[str, Meta(pattern=r"^[\x21-\x7e]*\Z", description='text without blanks, "auto", or "" for none')]
 RuntimeName = Annotated[
     Literal["auto", "kernel", "claude", "codex", "scripted", "demo"],
     Meta(description="one of auto, kernel, claude, codex, scripted, demo"),
 ]
+Scope = Annotated[
+    str,
+    Meta(pattern=r"^[\x21\x23-\x5b\x5d-\x7e]*\Z", description='one OAuth scope, such as "tools:read", or "" for none'),
+]
+ProfileToken = Annotated[
+    str, Meta(pattern=r"^(?!auto\Z)[\x21-\x7e]*\Z", description='text without blanks, not "auto", or "" for none')
+]
+SecureUrl = Annotated[
+    str,
+    Meta(
+        pattern=r"^(https://[^\s/?#@]+|http://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?)(/[^\s?#]*)?\Z|^\Z",
+        description='an https URL (http only for loopback) without a query, such as "https://id.example.org", or ""',
+    ),
+]
+ClientApprovals = Annotated[Literal["page", "form", "none"], Meta(description="one of page, form, none")]
 OpenTable = Mapping[str, Mapping[str, Any]]
 
 
@@ -126,6 +148,14 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     retention_days: Count = 90
 
 
+class OAuthSettings(Section, frozen=True, kw_only=True):
+    """`[server.oauth]`: whose access tokens are accepted over HTTP, besides the tokens of the settings."""
+
+    issuer: SecureUrl = ""
+    audience: SecureUrl = ""
+    jwks_uri: SecureUrl = ""
+
+
 class ServerSettings(Section, frozen=True, kw_only=True):
     """`[server]`: where `toolstead serve` listens, and to whom."""
 
@@ -136,11 +166,24 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     allowed_origins: Origins = ()
     session_idle: Seconds = 1800
     max_sessions: Several = 1000
+    ask_timeout: Seconds = 600
+    max_asking: Several = 200
+    client_approvals: ClientApprovals = "page"
     max_body: Size = 4_194_304
+    oauth: OAuthSettings = OAuthSettings()
 
     def __repr__(self) -> str:
         """Leave the token out: a struct ends up in logs and tracebacks sooner or later."""
         return f"ServerSettings(host={self.host!r}, port={self.port!r}, token={MASK if self.token else ''!r}, …)"
+
+
+class McpSettings(Section, frozen=True, kw_only=True):
+    """`[mcp]`: what MCP clients are shown besides tools."""
+
+    instructions: Prose = ""
+    title: Title = ""
+    icon: Words = ""
+    resources: FilePatterns = ()
 
 
 class GateSettings(Section, frozen=True, kw_only=True):
@@ -164,6 +207,19 @@ class DelegationSettings(Section, frozen=True, kw_only=True):
     gates: Gates = ()
 
 
+class ProfileSettings(Section, frozen=True, kw_only=True):
+    """`[profiles.NAME]`: which tools whoever calls under it sees, and what gives it over HTTP."""
+
+    allowed: Patterns = ("*",)
+    blocked: Patterns = ()
+    token: ProfileToken = ""
+    scope: Scope = ""
+
+    def __repr__(self) -> str:
+        """Leave the token out, as in the settings of the server."""
+        return f"ProfileSettings(allowed={self.allowed!r}, blocked={self.blocked!r}, scope={self.scope!r}, …)"
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """Everything that can be set. `plugins` and `mcp_servers` hold whatever their owners define."""
 
@@ -176,6 +232,8 @@ class Settings(Section, frozen=True, kw_only=True):
     delegation: DelegationSettings = DelegationSettings()
     plugins: OpenTable = {}
     mcp_servers: OpenTable = {}
+    mcp: McpSettings = McpSettings()
+    profiles: Mapping[str, ProfileSettings] = {}
     server: ServerSettings = ServerSettings()
 
     def __repr__(self) -> str:
@@ -218,6 +276,10 @@ IN_EFFECT = frozenset(
         "sessions.max",
         "sessions.max_live",
         "storage.retention_days",
+        "mcp.instructions",
+        "mcp.title",
+        "mcp.icon",
+        "mcp.resources",
         "server.host",
         "server.port",
         "server.token",
@@ -225,18 +287,27 @@ IN_EFFECT = frozenset(
         "server.allowed_origins",
         "server.session_idle",
         "server.max_sessions",
+        "server.ask_timeout",
+        "server.max_asking",
+        "server.client_approvals",
         "server.max_body",
+        "server.oauth.issuer",
+        "server.oauth.audience",
+        "server.oauth.jwks_uri",
     }
 )
 """The keys that this version reads. The others are checked and kept for the features they belong to."""
 
-UNIONS = frozenset({"tools.blocked"})
-"""Lists to which every layer adds; every other list replaces the one below it."""
+UNIONS = frozenset({("tools", "blocked")})
 
 OPEN_TABLES = ("plugins", "mcp_servers")
 
-OPEN_IN_EFFECT = frozenset({"plugins"})
-"""The open tables that this version reads."""
+PROFILES = "profiles"
+"""The table whose tables a person names, and whose keys in each are fixed."""
+PROFILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+OPEN_IN_EFFECT = frozenset({"plugins", PROFILES})
+"""The tables without a fixed list of keys that this version reads."""
 
 
 class Key(Struct, frozen=True, kw_only=True):
@@ -262,6 +333,24 @@ def known_keys() -> Mapping[tuple[str, ...], Key]:
 
 
 @cache
+def profile_keys() -> Mapping[str, Key]:
+    """The keys of each profile, by their names; their paths are those of a profile called NAME."""
+    return {key.path[-1]: key for key in _walk_section(ProfileSettings, (PROFILES, "NAME"))}
+
+
+def find_key(path: tuple[str, ...]) -> Key | None:
+    """The known key at a path, one of a profile included."""
+    if len(path) == 3 and path[0] == PROFILES and (key := profile_keys().get(path[2])) is not None:
+        return structs.replace(key, path=path)
+    return known_keys().get(path)
+
+
+def is_union(path: tuple[str, ...]) -> bool:
+    """Whether every layer adds to a list, as to what is blocked; every other list replaces the one below it."""
+    return path in UNIONS or (len(path) == 3 and path[0] == PROFILES and path[2] == "blocked")
+
+
+@cache
 def known_sections() -> frozenset[tuple[str, ...]]:
     """The paths of all tables with a fixed list of keys."""
     return frozenset(path[:depth] for path in known_keys() for depth in range(1, len(path)))
@@ -273,6 +362,6 @@ def _walk_section(section: type[Struct], above: tuple[str, ...]) -> Iterator[Key
         path = (*above, field.name)
         if isinstance(kind, type) and issubclass(kind, Struct):
             yield from _walk_section(kind, path)
-        elif field.name not in OPEN_TABLES:
+        elif field.name not in (*OPEN_TABLES, PROFILES):
             default: Any = list(cast("Any", field.default)) if isinstance(field.default, tuple) else field.default
             yield Key(path=path, type=field.type, default=default, allowed=field.type.__metadata__[0].description)

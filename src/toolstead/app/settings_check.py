@@ -14,7 +14,16 @@ from typing import Any, cast
 import msgspec
 
 from toolstead.app.masks import mask_value
-from toolstead.app.settings import OPEN_TABLES, Key, known_keys, known_sections
+from toolstead.app.settings import (
+    OPEN_TABLES,
+    PROFILE_NAME,
+    PROFILES,
+    Key,
+    find_key,
+    known_keys,
+    known_sections,
+    profile_keys,
+)
 from toolstead.app.toml_text import DEEPEST, MOST_DIGITS, KeyPath, kind_of, toml_key, toml_value
 from toolstead.errors import SettingsError, find_nearest, suggest
 from toolstead.schema.visible import HALF_CHARACTER
@@ -98,7 +107,9 @@ class _SettingsWalk:
 
     def _walk_value(self, path: KeyPath, value: Any) -> None:
         is_open = path[0] in OPEN_TABLES
-        if (key := known_keys().get(path)) is not None:
+        if path[0] == PROFILES and len(path) < 3:
+            self._walk_profiles(path, value)
+        elif (key := find_key(path)) is not None:
             self._check_known(key, value)
         elif not is_open and path not in known_sections():
             self._report_fault(path, _unknown_key(path, self._spelling))
@@ -115,6 +126,16 @@ class _SettingsWalk:
                 self._add_leaf(path, _plain_value(value))
             except _NoTomlError as error:
                 self._report_fault(path, f"found {error}; it must be a value that TOML can hold")
+
+    def _walk_profiles(self, path: KeyPath, value: Any) -> None:
+        if not isinstance(value, Mapping):
+            self._report_fault(path, f"found {_show_value(path, value)}; it must be a table: [{PROFILES}.NAME]")
+        elif len(path) == 2 and PROFILE_NAME.fullmatch(path[1]) is None:
+            self._report_fault(path, "is no name of a profile: use 1 to 64 letters, digits, _ and -; it is in URLs")
+        else:
+            if len(path) == 2:
+                self._add_leaf(path, {})  # it is there, also without a key
+            self.walk_table(path, cast("Mapping[Any, Any]", value))
 
     def _check_known(self, key: Key, value: Any) -> None:
         try:
@@ -198,7 +219,7 @@ def _fits_kind(value: Any, kind: Any) -> bool:
 def _show_value(path: KeyPath, value: Any) -> str:
     """Show what was found, but no secret and nothing endless."""
     kind = kind_of(value)
-    if isinstance(value, Mapping) or path[0] in OPEN_TABLES:
+    if isinstance(value, Mapping) or path[0] in OPEN_TABLES or (path[0] == PROFILES and len(path) < 3):
         return kind
     try:
         text = toml_value(mask_value(path, _plain_value(value)))
@@ -220,11 +241,15 @@ def _unknown_key(path: KeyPath, spelling: Spelling) -> str:
         return f"unknown key: the dot is inside a name here; write {spelling(apart)} as nested tables, without quotes"
     known = {
         ".".join(found): found
-        for found in (*known_keys(), *sorted(known_sections()), *((name,) for name in OPEN_TABLES))
+        for found in (*known_keys(), *sorted(known_sections()), *((name,) for name in (*OPEN_TABLES, PROFILES)))
     }
     siblings = {found[-1]: found for found in known.values() if found[:-1] == path[:-1]}
+    if path[0] == PROFILES:
+        siblings = {name: (*path[:2], name) for name in profile_keys()}
     if hint := suggest(path[-1], siblings, show=lambda name: spelling(siblings[name])):
         return f"unknown key; {hint}"
+    if path[0] == PROFILES:
+        return f"unknown key; known here: {', '.join(siblings)}"
     elsewhere = [found for found in known_keys() if found[-1] == path[-1]]
     if elsewhere:
         return f"unknown key; did you mean {' or '.join(spelling(found) for found in elsewhere)}?"

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from toolstead.orchestrator.feed import EventReader
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.shared_files import SharedFiles
-    from toolstead.plugins.contract import Plugin, Tool
+    from toolstead.plugins.contract import Plugin, Prompt, Tool
     from toolstead.schema.compiled import Documents
     from toolstead.tools.gates import Gate
     from toolstead.tools.generation import ToolView
     from toolstead.tools.sources.json_files import LoadedFile
-    from toolstead.types.agent import Agent
+    from toolstead.types.agent import Agent, Finding
     from toolstead.types.event import Event
     from toolstead.types.result import ToolResult
     from toolstead.types.run import Run
@@ -179,6 +179,7 @@ class Toolstead:
         Raises:
             StorageError: It cannot be opened.
         """
+        self._parts.check_open()
         return await self._parts.open_conversations()
 
     async def delegation(self) -> DelegationParts:
@@ -187,6 +188,7 @@ class Toolstead:
         Raises:
             StorageError: It cannot be opened.
         """
+        self._parts.check_open()
         return await self._parts.open_delegation()
 
     async def agents(self) -> SteadAgents:
@@ -209,13 +211,21 @@ class Toolstead:
         return await self._parts.open_files()
 
     async def kept_result(self, handle: str) -> dict[str, Any]:
-        """The whole result behind a handle, as JSON.
+        """The whole result behind a handle or its address (`toolstead://results/…`), as JSON.
 
         Raises:
             NotFoundError: No such result; they expire.
             StorageError: The database cannot be read.
         """
         return await self._parts.kept.read(handle)
+
+    def check_prompt_files(self) -> tuple[Finding, ...]:
+        """What is wrong with the markdown files of prompts, of the user and of the project as it was approved."""
+        from toolstead.app.prompt_files import PromptFiles
+
+        files = PromptFiles(self._parts.places, self._parts.trust)
+        files.read(logs=False)
+        return files.findings
 
     def read_tool_files(self, paths: Sequence[Path] = ()) -> list[LoadedFile]:
         """Read tool files or folders of them, without registering anything; without paths, the folders in use."""
@@ -235,14 +245,18 @@ class Toolstead:
         """Events from now on: `with stead.events() as stream: async for event in stream: …`."""
         return self._parts.events.open_stream(types)
 
-    async def serve_stdio(self, *, fast_path: bool = True) -> None:
+    async def serve_stdio(self, *, fast_path: bool = True, profile: str | None = None) -> None:
         """Serve MCP on this process's stdin and stdout until the client leaves.
 
         Args:
             fast_path: Answer plain messages without the SDK; without it the SDK answers everything.
+            profile: Offer only the tools of this profile.
+
+        Raises:
+            UnknownProfileError: The settings have no such profile.
         """
         self._parts.check_open()
-        await serving.serve_stdio(self._parts, fast_path=fast_path)
+        await serving.serve_stdio(self._parts, fast_path=fast_path, profile=profile)
 
     async def serve_http(
         self,
@@ -374,6 +388,22 @@ class RegistryView:
             UnknownToolError: None of that name was added.
         """
         return self._registry.unregister(*names)
+
+    def register_prompts(self, *prompts: Prompt) -> None:
+        """Add prompts for MCP clients while the stead runs, under their own names: all of them or none.
+
+        Raises:
+            PluginError: One is bad, or its name has a holder.
+        """
+        self._parts.client_parts.register_prompts(prompts)
+
+    def unregister_prompts(self, *names: str) -> None:
+        """Take away prompts that were added with `register_prompts`.
+
+        Raises:
+            NotFoundError: None of that name was added.
+        """
+        self._parts.client_parts.unregister_prompts(names)
 
     async def reload_plugins(self) -> Reloaded:
         """Read every source anew; calls in flight are not disturbed."""

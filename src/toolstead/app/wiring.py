@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from toolstead.app.client_parts import ClientParts
 from toolstead.app.database import KeptResults, OrchestratorOpener, StoreOpener, expire_rows
 from toolstead.app.keys import Keys
 from toolstead.app.layers import LoadedSettings, settings_for
@@ -33,7 +34,7 @@ from toolstead.app.searching import WebSearch
 from toolstead.app.state import State, Switches, SwitchWatcher
 from toolstead.app.tool_files import ToolFiles
 from toolstead.app.trust.approved import ProjectTrust, TrustWatcher, approve_changes
-from toolstead.app.watching import FolderWatcher
+from toolstead.app.watching import FolderWatcher, PollingWatcher
 from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.errors import SettingsError, ToolsteadError
 from toolstead.orchestrator.approvals import Approvals
@@ -49,6 +50,7 @@ from toolstead.tools.validation import IDLE, BoundedValidator, fill_defaults
 if TYPE_CHECKING:
     from toolstead.app.agents import SteadAgents
     from toolstead.app.delegating import DelegationParts
+    from toolstead.app.settings import Settings
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.shared_files import SharedFiles
@@ -114,6 +116,14 @@ class Wiring:
         self.builtin = builtin_offers(self.places.project, environ, self.places.data)
         self.hooks = HookRunner(on_set=self._set_hooks)
         self.search = WebSearch(self._keys, lambda: self.plugins.find_settings("web"))
+        self.client_parts = ClientParts(
+            self.places,
+            self.trust,
+            plugins=lambda: self.plugins,
+            kept=self.kept,
+            settings=lambda: self.loaded.settings.mcp,
+            watch=self._open_watcher,
+        )
         self.plugins = Plugins(
             PluginPlaces(self.places, self.trust, given=plugins, installed=installed_plugins),
             settings=lambda: self.loaded.settings,
@@ -131,6 +141,7 @@ class Wiring:
             ),
             refresh=lambda: self.registry.refresh(self.plugins.source),
             on_settings=self._apply_search,
+            on_client_parts=self.client_parts.refresh,
         )
         self.registry = Registry(
             [FixedSource(name="builtin", offers=self.builtin), self.plugins.source, *self.files.sources],
@@ -139,6 +150,7 @@ class Wiring:
             prepare=self._prepare_reload,
             context_for=self.plugins.context_for,
         )
+        self._set_profiles()
         self.dispatcher = Dispatcher(
             self.registry,
             events=self.events,
@@ -171,12 +183,13 @@ class Wiring:
                 self.approvals.close,
                 self.hooks.close,
                 self.plugins.close,
-                self.conversations.close,
-                self.kept.wait_until_written,
                 self.dispatcher.validator.aclose,
+                self.kept.wait_until_written,
+                self.conversations.close,
             ):
                 stack.push_async_callback(end)
             await self.registry.reload()
+            await self.client_parts.open()
             if self._watch:
                 users = self.files.users
                 for watcher in (
@@ -189,8 +202,10 @@ class Wiring:
             self.is_open = True
 
     async def close(self) -> None:
-        """Refuse further work, then end what `open` began."""
+        """Refuse further work, then end what `open` began: runs first, which need the rest until they have ended."""
         self.is_open = False
+        if self._delegation is not None:
+            self._delegation.delegation.begin_close()
         await self._opened.aclose()
 
     def check_open(self) -> None:
@@ -208,7 +223,8 @@ class Wiring:
         Raises:
             StorageError: It cannot be opened.
         """
-        self.check_open()
+        if self.conversations.orchestrator is None:  # else also while the stead closes, for calls that are running
+            self.check_open()
         return await self.conversations.open()
 
     async def open_delegation(self) -> DelegationParts:
@@ -217,10 +233,11 @@ class Wiring:
         Raises:
             StorageError: It cannot be opened.
         """
-        await self.open_conversations()
+        if self._delegation is None or self.is_open:
+            await self.open_conversations()
         if self._delegation is None:
             raise AssertionError("conversations are open, and delegation is not")
-        return self._delegation
+        return self._delegation  # also while the stead closes, for calls that are running
 
     async def open_files(self) -> SharedFiles:
         """The shared files of thread trees; the first call opens the database.
@@ -312,7 +329,11 @@ class Wiring:
             project=project,
             data=self.places.data,
             keys=self._keys,
-            offered=lambda spec: registry.find_view(spec.agent, may_spawn=spec.may_spawn, has_task=spec.has_task).infos,
+            offered=lambda spec: (
+                registry.find_view(
+                    spec.agent, profile=spec.profile, may_spawn=spec.may_spawn, has_task=spec.has_task
+                ).infos
+            ),
             pinned=self.trust.pinned,
             given=self._given_runtimes,
         )
@@ -353,6 +374,11 @@ class Wiring:
         if self._agents is not None:
             await self._agents.reload()
 
+    async def _open_watcher(self, watcher: PollingWatcher) -> None:
+        """Watch as long as the stead is open."""
+        if self._watch and self.is_open:
+            await self._opened.enter_async_context(watcher)
+
     def _load_keys(self) -> None:
         from toolstead.app.runtimes import lacking_keys
 
@@ -361,6 +387,20 @@ class Wiring:
     def _apply_search(self) -> None:
         """Hide `web_search` while no provider can be used."""
         self.registry.set_unavailable(self.search.hidden_tools())
+
+    def _set_profiles(self) -> None:
+        """Apply the lists of the profiles; those of one that is gone let nothing through."""
+        self.registry.set_profiles(
+            {
+                name: Visibility(
+                    allowed=profile.allowed,
+                    blocked=profile.blocked,
+                    allowed_by=f"profiles.{name}.allowed",
+                    blocked_by=f"profiles.{name}.blocked",
+                )
+                for name, profile in self.loaded.settings.profiles.items()
+            }
+        )
 
     def _set_hooks(self) -> None:
         """Replace the gates and observers of calls after the running plugins changed."""
@@ -375,6 +415,8 @@ class Wiring:
         return await self.dispatcher.validator.find_problems(schema, fill_defaults(schema, input))
 
     def _publish_swap(self, swap: Swap) -> None:
+        if swap.changes_profiles:  # the tools are the same
+            return
         self.events.emit(
             "tools.changed",
             {
@@ -402,6 +444,7 @@ class Wiring:
                     msgspec.structs.replace(self.loaded.settings.tools, allowed_hosts=(), proxy="")
                 )
         await self.registry.reload()
+        await self.client_parts.reload()
         tools = self.loaded.settings.tools
         self.registry.restrict(allowed=tools.allowed, blocked=tools.blocked)  # last: nothing shows with old handlers
 
@@ -410,5 +453,13 @@ class Wiring:
         tools = loaded.settings.tools
         self.files.apply_settings(tools)
         self.dispatcher.set_limits(timeout=tools.timeout, max_output=tools.max_output)
+        self._set_profiles()
+        if _list_accesses(loaded.settings) != _list_accesses(before):
+            logger.warning("the tokens, scopes or names of [profiles] changed; over HTTP they apply after a restart")
         if loaded.settings.server != before.server:
             logger.warning("the [server] settings of %s changed; they apply after a restart", self.places.project)
+
+
+def _list_accesses(settings: Settings) -> dict[str, tuple[str, str]]:
+    """What of the profiles a running server has read at its start."""
+    return {name: (profile.token, profile.scope) for name, profile in settings.profiles.items()}

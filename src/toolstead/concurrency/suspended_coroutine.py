@@ -24,7 +24,10 @@ import asyncio
 import types
 from collections.abc import Awaitable, Coroutine, Generator
 from types import CoroutineType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from toolstead.concurrency.pausable_deadline import PausableDeadline
 
 GRACE = 5.0
 """Seconds to end after the caller was cancelled. The longer one: the caller's own timeout looks the same here."""
@@ -156,13 +159,21 @@ class SuspendedCoroutine:
                 waiting = runner.send(sent)
         return waiting.value
 
-    async def finish(self, seconds: float, *, grace: float, late_grace: float | None = None) -> Any:
+    async def finish(
+        self,
+        seconds: float,
+        *,
+        grace: float,
+        late_grace: float | None = None,
+        deadline: PausableDeadline | None = None,
+    ) -> Any:
         """Run the rest with a deadline. An answer that it gives in spite of its cancellation counts.
 
         Args:
             seconds: How long it may take from now.
             grace: Seconds that it has to end after a cancellation.
             late_grace: The same after the deadline passed, where it is another.
+            deadline: Pauses the deadline, where something can.
 
         Raises:
             DeadlineError: It did not finish in time, and was cancelled.
@@ -177,12 +188,16 @@ class SuspendedCoroutine:
         self._timeout = asyncio.timeout(seconds)
         try:
             async with self._timeout:
+                if deadline is not None:
+                    deadline.follow(self._timeout)
                 answer = await self._drive_steps()
         except TimeoutError as error:
             if self._timeout.expired():
                 raise DeadlineError(seconds) from error.__cause__
             raise
         finally:
+            if deadline is not None:
+                deadline.leave()
             if self._ended is not None:
                 self._ended.set_result(None)
         if not self._abandoned:

@@ -135,6 +135,8 @@ class TaskAttempts:
             run, is_alone = await self._finish_turns(task, claim)
             answer = run.result or ""
             review = await self._review(task, run, answer)
+            if self.is_closing and review.accepted is not True:
+                raise asyncio.CancelledError  # what rejects it may be the end of this process; another one reviews it
             attempt = self._note_attempt(task, run, review)
             if review.accepted is True:
                 end = self._make_end("completed", result=answer, attempt=attempt)

@@ -134,9 +134,13 @@ class Delegation:
         await self._engine.open(self._work_on)
         self._sweep.open(adopts=adopts)
 
+    def begin_close(self) -> None:
+        """Judge no work any more: reviewers and commands may fail only because this process ends."""
+        self._attempts.is_closing = True
+
     async def close(self) -> None:
         """Begin nothing more; what is being worked on is given back, so that another process can take it up."""
-        self._attempts.is_closing = True
+        self.begin_close()
         await self._sweep.close()
         await self._engine.close()
         await self._background.end_all()
@@ -243,6 +247,7 @@ class Delegation:
             max_attempts=before.max_attempts,
             retry_of=before.id,
             parent_agent=before.parent_agent,
+            profile=before.profile,
             model=before.model,
             runtime=before.runtime,
             cwd=before.cwd,
@@ -361,6 +366,7 @@ class Delegation:
             depth=caller.depth + 1,
             max_attempts=max(1, order.max_attempts),
             parent_agent=caller.agent_id or "",
+            profile=caller.profile,
             model=order.model,
             runtime=order.runtime,
             cwd=order.cwd,

@@ -96,7 +96,7 @@ class TaskRuns(Protocol):
         ...
 
     async def read_last_answer(self, task: Task, run: Run) -> Run:
-        """The newest completed run of a task's thread: a signal may have been answered after the task's own turn."""
+        """The newest completed run that works on a task or has taken results for it: not one that answers a signal."""
         ...
 
     async def read_progress(self, run_id: str) -> str:

@@ -45,6 +45,7 @@ class SessionSpec:
         own_blocked: Names or patterns of those that are not.
         may_spawn: Whether tools that start agents are among the offered ones.
         has_task: Whether it works on a delegated task: then tools that report to whoever delegated are too.
+        profile: The profile that narrows what it is offered; None for no profile.
         result_schema: JSON Schema that the answer must fit, as JSON; given to model APIs that can enforce it.
         max_turns: Requests to the model that one turn may make, as the agent's file says; None for the settings'.
     """
@@ -59,6 +60,7 @@ class SessionSpec:
     own_blocked: tuple[str, ...] = ()
     may_spawn: bool = True
     has_task: bool = False
+    profile: str | None = None
     max_turns: int | None = None
     result_schema: str = ""
 
@@ -134,6 +136,7 @@ def fingerprint(spec: SessionSpec) -> str:
         sorted(set(spec.own_blocked)),
         spec.may_spawn,
         spec.has_task,
+        spec.profile,
         spec.max_turns,
         spec.result_schema,
     ]

@@ -11,13 +11,20 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from toolstead.concurrency.owned_tasks import OwnedTasks, cancel_tasks
-from toolstead.errors import ApprovalDecidedError, InvalidApprovalError, NotFoundError, StorageError
+from toolstead.errors import (
+    ApprovalDecidedError,
+    InvalidApprovalError,
+    NoClientError,
+    NotFoundError,
+    StorageError,
+)
 from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.store import Resolution
 from toolstead.types.call import Allow, Ask, Deny, Rewrite, ToolCall
@@ -26,6 +33,7 @@ from toolstead.types.event import NewEvent
 if TYPE_CHECKING:
     from toolstead.orchestrator.event_log import EventLog
     from toolstead.orchestrator.store import Store
+    from toolstead.tools.gates import ApprovingClient
     from toolstead.types.approval import Approval, ApprovalDecision
 
 logger = logging.getLogger(__name__)
@@ -74,8 +82,16 @@ class Approvals:
         self._watching: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def ask_person(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:
+    async def ask_person(
+        self, call: ToolCall, ask: Ask, asked_by: str, client: ApprovingClient | None = None
+    ) -> Allow | Deny | Rewrite:
         """Have a person decide about a call, and wait for the decision; every failure denies the call.
+
+        Args:
+            call: What is to be decided about.
+            ask: Why, and for how long.
+            asked_by: The gate that wants it.
+            client: The caller's own side, where a person is asked as well. The first decision counts, wherever.
 
         Raises:
             asyncio.CancelledError: The caller left; the question is withdrawn.
@@ -85,7 +101,7 @@ class Approvals:
             return Deny(refusal)
         self._asking += 1
         try:
-            return await self._ask_and_wait(call, ask, asked_by)
+            return await self._ask_and_wait(call, ask, asked_by, client)
         except (StorageError, InvalidApprovalError) as error:
             return Deny(f"{asked_by} wants a person to decide ({ask.reason}), and no person can be asked: {error}")
         except Exception:
@@ -114,10 +130,8 @@ class Approvals:
             StorageError: The decision cannot be stored; nothing is decided.
         """
         _check_decision(decision, input, reason)
+        approval = await self.read_approval(id)
         store = await self._open_store()
-        approval = await store.read_approval(id)
-        if approval.decision is None and await self._settle_abandoned(store, [approval]):
-            approval = await store.read_approval(id)
         if approval.decision is not None:
             raise _refuse_late(approval)
         edited = None if input is None else _copy_json(input)
@@ -132,6 +146,19 @@ class Approvals:
         return await asyncio.shield(
             self._tasks.start(self._store_decision(store, approval, resolution), name="toolstead-approval")
         )
+
+    async def read_approval(self, id: str) -> Approval:
+        """A question, with its decision where there is one.
+
+        Raises:
+            NotFoundError: There is no such approval.
+            StorageError: The database does not answer.
+        """
+        store = await self._open_store()
+        approval = await store.read_approval(id)
+        if approval.decision is None and await self._settle_abandoned(store, [approval]):
+            approval = await store.read_approval(id)
+        return approval
 
     async def pending_approvals(self) -> list[Approval]:
         """The questions that wait for a person, oldest first, of all processes on the database.
@@ -182,7 +209,9 @@ class Approvals:
             )
         return None
 
-    async def _ask_and_wait(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:
+    async def _ask_and_wait(
+        self, call: ToolCall, ask: Ask, asked_by: str, client: ApprovingClient | None
+    ) -> Allow | Deny | Rewrite:
         from toolstead.types.approval import Approval
 
         store = await self._open_store()
@@ -211,7 +240,8 @@ class Approvals:
         try:
             await asyncio.shield(question.stored)
             self._watch_decisions()
-            await asyncio.wait([question.decided], timeout=ask.timeout)
+            async with self._asked_at_client(client, approval):
+                await asyncio.wait([question.decided], timeout=ask.timeout)
             if not question.decided.done():
                 await self._settle_question(question, f"no answer within {ask.timeout:g} seconds")
         except asyncio.CancelledError:
@@ -225,6 +255,28 @@ class Approvals:
         finally:
             del self._waiting[approval.id]
         return _read_verdict(question.decided.result())
+
+    @asynccontextmanager
+    async def _asked_at_client(self, client: ApprovingClient | None, approval: Approval) -> AsyncGenerator[None]:
+        """Ask the person at the caller's own side while open; closing withdraws the question there."""
+        if client is None:
+            yield
+            return
+        asking = self._tasks.start(self._ask_client(client, approval), name="toolstead-approval-at-client")
+        try:
+            yield
+        finally:
+            await cancel_tasks((asking,))
+
+    async def _ask_client(self, client: ApprovingClient, approval: Approval) -> None:
+        try:
+            decided = await client.ask_approval(approval)
+            if decided is not None:
+                await self.decide_approval(approval.id, decided[0], reason=decided[1])
+        except (NoClientError, ApprovalDecidedError, InvalidApprovalError, StorageError, NotFoundError) as error:
+            logger.info("approval %s is not decided at the caller's client: %s", approval.id, error)
+        except Exception:
+            logger.exception("approval %s: the caller's client could not be asked", approval.id)
 
     async def _store_question(self, store: Store, approval: Approval) -> None:
         earlier = [] if approval.run_id is None else await self._log.take_unstored(approval.run_id)

@@ -335,6 +335,7 @@ class Orchestrator:
             task_id=request.task_id,
             depth=request.depth,
             attempt=request.attempt,
+            profile=request.profile,
         )
         limits = config.tree if parent is None else parent.context.limits.limit_child(config.tree)
         return ActiveRun(run=run, request=request, context=self._create_context(run, request, config, limits, parent))

@@ -95,6 +95,7 @@ class RunPerformer:
         has_history: bool,
         has_task: bool = False,
         cwd: str | None = None,
+        profile: str | None = None,
         resume: str | None = None,
         may_wait: bool = True,
     ) -> SessionRequest:
@@ -102,7 +103,9 @@ class RunPerformer:
         agents = self._parts.agents
         return SessionRequest(
             runtime=config.runtime,
-            spec=agents.build_spec(config, cwd=agents.cwd / (cwd or ""), may_spawn=may_spawn, has_task=has_task),
+            spec=agents.build_spec(
+                config, cwd=agents.cwd / (cwd or ""), may_spawn=may_spawn, has_task=has_task, profile=profile
+            ),
             thread_id=thread_id,
             resume=resume or parse_session_id(stored, config.runtime.name),
             has_history=has_history,
@@ -168,6 +171,7 @@ class RunPerformer:
             depth=run.depth,
             root_run_id=run.root_run_id,
             may_spawn=may_spawn,
+            profile=run.profile,
         )
         has_history = active.stored_session is not None or await self._find_history(active)
         session = self.request_session(
@@ -178,6 +182,7 @@ class RunPerformer:
             has_task=run.task_id is not None,
             has_history=has_history,
             cwd=request.cwd,
+            profile=run.profile,
             resume=request.session_id,
             may_wait=request.may_wait,
         )
@@ -292,7 +297,7 @@ class RunPerformer:
             session_id=session_id,
             results=self._create_results(active) if ending.status == "completed" else (),
             has_tasks=active.context.has_tasks,
-            has_share=active.context.share.is_shared,
+            shared_root=(run.root_run_id or run.id) if active.context.share.is_shared else None,
         )
         final, events = await self._store_end(active, ending)
         self._active.remove(active)

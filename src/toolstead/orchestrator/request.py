@@ -64,7 +64,9 @@ class AgentConfigs(Protocol):
         """The preferred runtime if it runs this model, else the one that does. Raises RuntimeFailureError."""
         ...
 
-    def build_spec(self, config: RunConfig, *, cwd: Path, may_spawn: bool, has_task: bool = False) -> SessionSpec:
+    def build_spec(
+        self, config: RunConfig, *, cwd: Path, may_spawn: bool, has_task: bool = False, profile: str | None = None
+    ) -> SessionSpec:
         """What a session of this agent is built with, now."""
         ...
 
@@ -89,6 +91,7 @@ class RunRequest:
         answers: The stored message that it answers, where a run before it was to and was lost.
         is_woken: The run has no words of its own: it answers the results that wait in its thread.
         is_new_thread: The thread cannot be there yet.
+        profile: What the caller may see and call, and so the run and what it starts; None for no profile.
     """
 
     prompt: str
@@ -115,6 +118,7 @@ class RunRequest:
     answers: str | None = None
     is_woken: bool = False
     is_new_thread: bool = False
+    profile: str | None = None
 
     @property
     def belongs_to_tree(self) -> bool:
@@ -135,5 +139,6 @@ class RunRequest:
             parent_thread_id=caller.thread_id,
             root_run_id=caller.root_run_id or caller.run_id,
             depth=caller.depth + 1,
+            profile=caller.profile,
             may_wait=False,
         )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from toolstead.types.approval import Approval, ApprovalDecision
     from toolstead.types.event import Event, NewEvent
     from toolstead.types.plugin_row import PluginRow
+    from toolstead.types.result import KeptResult
     from toolstead.types.run import Run, RunEnd, RunError, TreeLimits, Usage
     from toolstead.types.step import RunStep, StepBatch
     from toolstead.types.task import Task
@@ -141,7 +142,7 @@ class Ending(StoredChange, frozen=True, kw_only=True):
         steps: Those that are not stored yet.
         results: The results that its turn held, as messages.
         has_tasks: Whether it took results, or delegated.
-        has_share: Whether it has a share of a tree's budget.
+        shared_root: The root of its tree, where the runs of the tree share a budget.
     """
 
     status: RunEnd
@@ -155,7 +156,7 @@ class Ending(StoredChange, frozen=True, kw_only=True):
     steps: Sequence[StepBatch] = ()
     results: Sequence[Message] = ()
     has_tasks: bool = False
-    has_share: bool = False
+    shared_root: str | None = None
 
 
 class Resolution(StoredChange, frozen=True, kw_only=True):
@@ -378,11 +379,11 @@ class ConversationStore(Protocol):
 
     # Results behind handles, plugins' switches and settings, and their key-value spaces.
 
-    async def keep_result(self, handle: str, content: bytes) -> None:
+    async def keep_result(self, handle: str, result: KeptResult) -> None:
         """Keep a whole result."""
         ...
 
-    async def read_result(self, handle: str) -> bytes:
+    async def read_result(self, handle: str) -> KeptResult:
         """Raises NotFoundError."""
         ...
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from toolstead.delegation.run_context import RunContext
 from toolstead.delegation.task_events import create_checkin_event
 from toolstead.delegation.task_runs import AgentTerms, StartedRun, TaskRunRequest
+from toolstead.delegation.task_store import TaskFilter
 from toolstead.delegation.task_texts import write_signal
 from toolstead.errors import NotFoundError
 from toolstead.orchestrator.endings import create_message_event
@@ -82,6 +83,7 @@ class OrchestratedRuns:
                 answers=request.answers,
                 is_woken=request.prompt is None,
                 is_new_thread=request.is_new_thread,
+                profile=task.profile,
             )
         )
         return StartedRun(run_id=accepted.run_id, message_id=accepted.message_id, is_fresh=accepted.fresh)
@@ -99,12 +101,18 @@ class OrchestratedRuns:
         await self._orchestrator.stop_run(run_id)
 
     async def read_last_answer(self, task: Task, run: Run) -> Run:
-        """The newest completed run of a task's thread, after those that answer signals have ended."""
+        """The newest run of a task's thread that works on it or has taken results of what it delegated.
+
+        Those that answer signals are waited for, because they may have taken results; without, they are no answer.
+        """
         while True:
             found = await self._store.list_runs(thread_id=task.thread_id, limit=MOST_RUNS)
             unfinished = [one for one in found if not one.has_ended]
             if not unfinished:
-                return next((one for one in found if one.status == "completed"), run)
+                delegated = await self._store.list_tasks(TaskFilter(parent_task_id=task.id))
+                took = {child.taken_by for child in delegated}
+                answers = (one for one in found if one.task_id == task.id or one.id in took)
+                return next((one for one in answers if one.status == "completed"), run)
             await asyncio.gather(*(self._orchestrator.wait(one.id) for one in unfinished))
 
     async def read_progress(self, run_id: str) -> str:
@@ -133,6 +141,7 @@ class OrchestratedRuns:
                 root_run_id=task.root_run_id,
                 depth=parent.depth,
                 is_woken=True,
+                profile=parent.profile,
             )
         )
         return accepted.fresh
@@ -173,5 +182,6 @@ class OrchestratedRuns:
                 idempotency_key=key,
                 root_run_id=task.root_run_id,
                 depth=task.depth - 1,
+                profile=task.profile if parent is None else parent.profile,
             )
         )

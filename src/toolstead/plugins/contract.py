@@ -1,9 +1,9 @@
 """The contract: everything that a plugin defines, is given and may return, on one page.
 
 A plugin is a value, `Plugin(name=…, version=…)`, and nothing else happens at import time. It has tools
-(`Tool`, or functions decorated with `@tool`), hooks (`Hooks`, given back by `register`), settings, and
-what it needs to `start` and `stop`. It knows nothing of other plugins. Everything here is checked when
-the plugin is loaded: a bad one is refused alone, with its name, the field and the reason.
+(`Tool`, or functions decorated with `@tool`), prompts and resources for MCP clients, hooks (`Hooks`, given back
+by `register`), settings, and what it needs to `start` and `stop`. It knows nothing of other plugins. Everything
+here is checked when the plugin is loaded: a bad one is refused alone, with its name, the field and the reason.
 
 In order: `register(ctx)` for every plugin, then `start(ctx)` for every plugin, then tools and hooks are
 live; at the end hooks and tools go, background work is cancelled, and `stop(ctx)` runs in reverse order.
@@ -34,6 +34,7 @@ from toolstead.plugins.ports import (
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.types.call import Decision, ToolCall
 from toolstead.types.content import Content
+from toolstead.types.prompt import PromptMessage
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import NO_HINTS, Annotations, Audience, JSONSchema
 
@@ -124,6 +125,80 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None = None
 
 
+Complete = Callable[[PluginContext, str, Mapping[str, str]], Awaitable[Sequence[str]]]
+"""`async (ctx, text, given)`: what a client may fill in that begins with this text; what is filled in already."""
+
+
+class PromptArgument(msgspec.Struct, frozen=True, kw_only=True):
+    """An argument of a prompt; its value is text.
+
+    Attributes:
+        name: Letters, digits, `_`, `-` and `.`, at most 64.
+        description: What it is, for people.
+        required: Whether the prompt needs it.
+        title: A name for people.
+        values: Values to offer to people; others are allowed.
+        complete: Finds such values instead.
+    """
+
+    name: str
+    description: str = ""
+    required: bool = False
+    title: str | None = None
+    values: Sequence[str] = ()
+    complete: Complete | None = None
+
+
+Filled = str | Content | PromptMessage | Sequence[str | Content | PromptMessage]
+"""What a prompt may return: text, one piece of content, a message, or some of them; what has no role is the user's."""
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt that people choose in an MCP client, often as a slash command.
+
+    Attributes:
+        name: Letters, digits, `_` and `-`; with the plugin's at most 64.
+        handler: `async (ctx, arguments) -> text or messages`; gets every argument that was given.
+        description: What it is for, for people.
+        title: A name for people.
+        arguments: What it asks for.
+        timeout: Seconds that it may take.
+    """
+
+    name: str
+    handler: Callable[[PluginContext, dict[str, str]], Awaitable[Filled]]
+    description: str = ""
+    title: str | None = None
+    arguments: Sequence[PromptArgument] = ()
+    timeout: float = 30
+
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that MCP clients can read by its address.
+
+    Attributes:
+        uri: Its address, such as `notes://today`. With `{name}` in it, it stands for all addresses that fit; a
+            variable is a part of the address without `/`.
+        name: What it is called.
+        read: `async (ctx, variables) -> text or bytes`; gets the variables of the address. `ToolError` says what
+            is wrong, for people.
+        description: What it is, for people and models.
+        title: A name for people.
+        mime_type: Its media type, such as `text/markdown`.
+        complete: Finds values of variables, by their names.
+        timeout: Seconds that a read may take.
+    """
+
+    uri: str
+    name: str
+    read: Callable[[PluginContext, Mapping[str, str]], Awaitable[str | bytes]]
+    description: str = ""
+    title: str | None = None
+    mime_type: str | None = None
+    complete: Mapping[str, Complete] = msgspec.field(default_factory=dict[str, Complete])
+    timeout: float = 30
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
     """The hooks of a plugin. Every hook is optional, async, and awaited in order.
@@ -207,6 +282,9 @@ class Plugin:
         settings: The class of its settings: a dataclass, a msgspec Struct or a pydantic model, every field with
             a default. Keys that it does not know are refused. Without a class any table will do.
         tools: What models can call.
+        prompts: What people can choose in MCP clients; a prompt is called `<name>__<prompt>`.
+        resources: What MCP clients can read.
+        instructions: How to use the tools, for the models of MCP clients; at most 4,000 characters.
     """
 
     name: str
@@ -216,3 +294,6 @@ class Plugin:
     stop: Step | None = None
     settings: type | None = None
     tools: Sequence[Tool] = ()
+    prompts: Sequence[Prompt] = ()
+    resources: Sequence[Resource] = ()
+    instructions: str = ""

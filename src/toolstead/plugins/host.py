@@ -17,10 +17,18 @@ from toolstead.concurrency.owned_tasks import finish_despite_cancellation
 from toolstead.errors import NotFoundError
 from toolstead.plugins.health import Health
 from toolstead.plugins.hook_runner import HookRunner
-from toolstead.plugins.plugin_instance import MakeContext, PluginInstance, PluginTool, PluginView, Wanted
+from toolstead.plugins.plugin_instance import (
+    MakeContext,
+    PluginInstance,
+    PluginPrompt,
+    PluginResource,
+    PluginTool,
+    PluginView,
+    Wanted,
+)
 from toolstead.plugins.settings import read_settings
 
-__all__ = ["PluginHost", "PluginTool", "PluginView", "Wanted"]
+__all__ = ["PluginHost", "PluginPrompt", "PluginResource", "PluginTool", "PluginView", "Wanted"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +46,7 @@ class PluginHost:
         runner: HookRunner,
         on_status: Callable[[Health], None],
         on_tools: Callable[[], Awaitable[None]],
+        on_client_parts: Callable[[], object] = lambda: None,
     ) -> None:
         """A host without plugins.
 
@@ -45,12 +54,14 @@ class PluginHost:
             make_context: Makes the context of a plugin; settings, background work and status are filled in here.
             runner: Gets the hooks of those in use.
             on_status: Called whenever a plugin's state or error changes. Must not raise.
-            on_tools: Awaited whenever `tools()` changes.
+            on_tools: Awaited whenever `list_tools()` changes.
+            on_client_parts: Called whenever the prompts, resources or instructions change. Must not raise.
         """
         self._make_context = make_context
         self._runner = runner
         self._on_status = on_status
         self._on_tools = on_tools
+        self._on_client_parts = on_client_parts
         self._instances: list[PluginInstance] = []
         self._refused: list[PluginInstance] = []
         self._started: list[PluginInstance] = []
@@ -135,6 +146,18 @@ class PluginHost:
         """The tools of all that are in use, in the order wanted."""
         return [tool for instance in self._instances for tool in instance.tools]
 
+    def list_prompts(self) -> list[PluginPrompt]:
+        """The prompts of all that are in use, in the order wanted."""
+        return [prompt for instance in self._instances for prompt in instance.prompts]
+
+    def list_resources(self) -> list[PluginResource]:
+        """The resources of all that are in use, in the order wanted."""
+        return [resource for instance in self._instances for resource in instance.resources]
+
+    def list_instructions(self) -> list[tuple[str, str]]:
+        """The instructions of all that are in use, in the order wanted, each behind its plugin's name."""
+        return [(instance.name, text) for instance in self._instances if (text := instance.instructions)]
+
     async def close(self) -> None:
         """Stop all in reverse order, also when the caller is cancelled meanwhile; what is being started is given up.
 
@@ -213,14 +236,19 @@ class PluginHost:
         for instance in new:
             instance.go_live()
         self._set_hooks()
+        if any(instance.serves_clients for instance in new):
+            self._on_client_parts()
         if any(instance.tools for instance in new):
             await self._notify_tools()
 
     async def _end_plugins(self, ending: Sequence[PluginInstance]) -> None:
         """Tools first, then hooks, then each of them from the last that was started to the first."""
         had_tools = any(instance.tools for instance in ending)
+        served_clients = any(instance.serves_clients for instance in ending)
         for instance in ending:
             instance.live = False
+        if served_clients:
+            self._on_client_parts()
         if had_tools:
             await self._notify_tools()
         self._set_hooks()

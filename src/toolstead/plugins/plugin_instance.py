@@ -10,7 +10,7 @@ import contextlib
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -18,13 +18,13 @@ import msgspec
 from toolstead.concurrency.suspended_coroutine import DeadlineError, SuspendedCoroutine, start_coroutine
 from toolstead.errors import PluginError, ToolError
 from toolstead.plugins.background import BackgroundTasks
-from toolstead.plugins.contract import HOOKS, Handler, Hooks, Plugin, PluginContext, Tool
-from toolstead.plugins.definition import check_hooks, check_plugin, qualify_name
+from toolstead.plugins.contract import HOOKS, Hooks, Plugin, PluginContext, Prompt, Resource, Tool
+from toolstead.plugins.definition import check_hooks, check_plugin
 from toolstead.plugins.discovery import Discovered
 from toolstead.plugins.health import Health, State, describe_crash
 from toolstead.plugins.hook_runner import Hooked
+from toolstead.plugins.names import qualify_name
 from toolstead.plugins.settings import read_settings
-from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.types.call import Deny, ToolCall
 from toolstead.types.sent import SentStruct
 
@@ -68,6 +68,34 @@ class PluginTool(msgspec.Struct, frozen=True, kw_only=True):
     plugin: str
     tool: Tool
     bare: bool
+    origin: str
+    context: PluginContext
+
+
+class PluginPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt of a plugin that is in use.
+
+    Attributes:
+        prompt: The prompt, under the name that clients call it.
+        origin: Where the plugin comes from.
+        context: What its functions get.
+    """
+
+    prompt: Prompt
+    origin: str
+    context: PluginContext
+
+
+class PluginResource(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource of a plugin that is in use.
+
+    Attributes:
+        resource: The resource.
+        origin: Where the plugin comes from.
+        context: What its functions get.
+    """
+
+    resource: Resource
     origin: str
     context: PluginContext
 
@@ -141,6 +169,8 @@ class PluginInstance:
         self._context: PluginContext | None = None
         self._has_gate = wanted.enabled and before is not None and before.has_gate
         self._tools: tuple[PluginTool, ...] = ()
+        self._prompts: tuple[PluginPrompt, ...] = ()
+        self._resources: tuple[PluginResource, ...] = ()
         self._calls = CallsUnderWay(self.name)
         self._background = BackgroundTasks(self.name, self.health)
         self._stop_due = False
@@ -170,6 +200,26 @@ class PluginInstance:
     def tools(self) -> tuple[PluginTool, ...]:
         """Its tools, while it is in use."""
         return self._tools if self.live else ()
+
+    @property
+    def prompts(self) -> tuple[PluginPrompt, ...]:
+        """Its prompts, while it is in use."""
+        return self._prompts if self.live else ()
+
+    @property
+    def resources(self) -> tuple[PluginResource, ...]:
+        """Its resources, while it is in use."""
+        return self._resources if self.live else ()
+
+    @property
+    def instructions(self) -> str:
+        """What it says to the models of clients, while it is in use."""
+        return self.plugin.instructions if self.live and self.plugin is not None else ""
+
+    @property
+    def serves_clients(self) -> bool:
+        """Whether it has something in use that MCP clients see besides tools."""
+        return bool(self.prompts or self.resources or self.instructions)
 
     def show(self) -> PluginView:
         """How it is at this moment."""
@@ -221,6 +271,8 @@ class PluginInstance:
             context.report_status = self.health.report_status
             self._context = context
             self._tools = tuple(self._qualify_tool(tool, plugin, context) for tool in plugin.tools)
+            self._prompts = tuple(self._qualify_prompt(prompt, plugin, context) for prompt in plugin.prompts)
+            self._resources = tuple(self._count_reads(resource, plugin, context) for resource in plugin.resources)
 
     async def register(self) -> None:
         """Call `register` and check the hooks it returns."""
@@ -334,9 +386,7 @@ class PluginInstance:
     def _qualify_tool(self, tool: Tool, plugin: Plugin, context: PluginContext) -> PluginTool:
         """The tool under its full name; calls are counted where something would be stopped under them."""
         name = qualify_name(self.name, tool.name, bare=self.discovered.bare)
-        handler = tool.handler
-        if plugin.register is not None or plugin.start is not None or plugin.stop is not None:
-            handler = self._calls.count_calls(handler)
+        handler = self._calls.count_calls(tool.handler) if _has_steps(plugin) else tool.handler
         return PluginTool(
             plugin=self.name,
             tool=msgspec.structs.replace(tool, name=name, handler=handler),
@@ -344,6 +394,22 @@ class PluginInstance:
             origin=self.discovered.origin,
             context=context,
         )
+
+    def _qualify_prompt(self, prompt: Prompt, plugin: Plugin, context: PluginContext) -> PluginPrompt:
+        name = qualify_name(self.name, prompt.name, bare=self.discovered.bare)
+        handler = self._calls.count_calls(prompt.handler) if _has_steps(plugin) else prompt.handler
+        named = msgspec.structs.replace(prompt, name=name, handler=handler)
+        return PluginPrompt(prompt=named, origin=self.discovered.origin, context=context)
+
+    def _count_reads(self, resource: Resource, plugin: Plugin, context: PluginContext) -> PluginResource:
+        read = self._calls.count_calls(resource.read) if _has_steps(plugin) else resource.read
+        counted = msgspec.structs.replace(resource, read=read)
+        return PluginResource(resource=counted, origin=self.discovered.origin, context=context)
+
+
+def _has_steps(plugin: Plugin) -> bool:
+    """Whether something would be stopped under the calls of its handlers."""
+    return plugin.register is not None or plugin.start is not None or plugin.stop is not None
 
 
 class CallsUnderWay:
@@ -355,16 +421,16 @@ class CallsUnderWay:
         self._closed = False
         self._ended = asyncio.Event()
 
-    def count_calls(self, handler: Handler) -> Handler:
+    def count_calls(self, handler: Callable[..., Awaitable[Any]]) -> Callable[..., Coroutine[Any, Any, Any]]:
         """A handler that is counted while it runs, and everything else like it was."""
 
         @functools.wraps(handler)
-        async def call(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> Any:
+        async def call(*arguments: Any) -> Any:
             if self._closed:  # a gate kept it so long that the plugin is gone
                 raise ToolError(f"plugin {self._plugin!r}, whose tool this is, was stopped meanwhile")
             self._count += 1
             try:
-                return await handler(ctx, input, meta)
+                return await handler(*arguments)
             finally:
                 self._count -= 1
                 if self._closed and not self._count:

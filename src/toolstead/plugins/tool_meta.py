@@ -44,12 +44,20 @@ class Client(Protocol):
         """Show the caller a log line (`debug`, `info`, `warning`, `error`, …)."""
         ...
 
-    async def elicit(self, message: str, schema: JSONSchema) -> Mapping[str, Any]:
-        """Ask the person at the client: `{"action": "accept"|"decline"|"cancel", "content"?: {…}}`."""
+    async def elicit(self, message: str, schema: JSONSchema, *, key: str | None = None) -> Mapping[str, Any]:
+        """Ask the person at the client: `{"action": "accept"|"decline"|"cancel", "content"?: {…}}`.
+
+        The tool's deadline does not run meanwhile.
+
+        Args:
+            message: What the person reads.
+            schema: A flat object schema: what is to be filled in.
+            key: What this question is called towards clients of the newest protocol version; made up unless given.
+        """
         ...
 
-    async def sample(self, prompt: str, max_tokens: int) -> str:
-        """Let the client's own model answer a prompt."""
+    async def sample(self, prompt: str, max_tokens: int, *, key: str | None = None) -> str:
+        """Let the client's own model answer a prompt. The deadline and `key` are as in `elicit`."""
         ...
 
 

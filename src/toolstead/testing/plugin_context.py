@@ -21,9 +21,10 @@ from toolstead.orchestrator.request import RunRequest
 from toolstead.orchestrator.shared_files import SharedFiles
 from toolstead.plugins.background import BackgroundTasks
 from toolstead.plugins.contract import HOOKS, Hooks, Plugin, PluginContext, Tool
-from toolstead.plugins.definition import check_hooks, check_plugin, qualify_name
+from toolstead.plugins.definition import check_hooks, check_plugin
 from toolstead.plugins.health import Health
 from toolstead.plugins.hook_runner import Hooked, HookRunner
+from toolstead.plugins.names import qualify_name
 from toolstead.plugins.ports import HttpAnswer, absent_power
 from toolstead.plugins.settings import read_settings
 from toolstead.testing.fake_tasks import FakeTasks

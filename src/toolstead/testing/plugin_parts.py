@@ -76,6 +76,10 @@ class MemoryStore:
         all_of_it = self._threads.get(thread_id, [])
         return all_of_it[max(0, len(all_of_it) - limit) :] if limit is not None else list(all_of_it)
 
+    async def list_runs(self, *, thread_id: str, limit: int) -> list[Run]:
+        """The stored runs of a thread: none, since nothing is performed here."""
+        return []
+
     async def read_file(self, thread_id: str, path: str, *, version: int | None = None) -> SharedFile | None:
         """A version of a file, the newest unless one is named."""
         versions = self._files.get((thread_id, path), [])

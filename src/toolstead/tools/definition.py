@@ -12,7 +12,7 @@ import msgspec
 
 from toolstead.errors import DefinitionError, DuplicateToolError, SchemaError
 from toolstead.plugins.contract import PluginContext, Tool
-from toolstead.plugins.definition import is_async
+from toolstead.plugins.field_check import is_async
 from toolstead.schema.compiled import (
     CompiledSchema,
     Documents,

@@ -26,14 +26,14 @@ from toolstead.errors import RefusedError, ToolError, UnknownToolError
 from toolstead.plugins.tool_meta import Client, Progress, ToolMeta
 from toolstead.schema.compiled import CompiledSchema
 from toolstead.tools.definition import RegisteredTool
-from toolstead.tools.gates import Approve, Gate, Gates, Observer
-from toolstead.tools.generation import ToolView
+from toolstead.tools.gates import Approve, ApprovingClient, Gate, Gates, Observer
 from toolstead.tools.output import BadResultError, cap_result, convert_answer
+from toolstead.tools.patient_client import PatientClient
 from toolstead.tools.registry import Registry
 from toolstead.tools.validation import BoundedValidator, take_arguments
 from toolstead.types.call import ANONYMOUS, Caller
 from toolstead.types.content import Text
-from toolstead.types.result import Failure, ToolResult
+from toolstead.types.result import RESULTS, Failure, ToolResult
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +56,10 @@ class EventSink(Protocol):
         ...
 
 
-Keep = Callable[[ToolResult], "str | None"]
-"""Keeps the whole result when a caller is shown a part of it: its handle, or None when it is not kept. Never blocks."""
+Keep = Callable[[ToolResult, str, Caller], "str | None"]
+"""Keeps the whole result of a tool when its caller is shown a part of it: its handle, or None when it is not kept.
+
+Never blocks."""
 
 
 class Dispatcher:
@@ -107,7 +109,12 @@ class Dispatcher:
         has_hooks = everyone or observers
         self._gates = Gates(everyone, tuple(observers), self._approve, self.validator) if has_hooks else None
 
-    async def call(  # noqa: PLR0912 - the one path every call takes, in one frame because a frame costs
+    @property
+    def has_gates(self) -> bool:
+        """Whether a call is decided about before it runs."""
+        return self._gates is not None and bool(self._gates.gates)
+
+    async def call(  # noqa: PLR0912, PLR0915 - the one path every call takes, in one frame because a frame costs
         self,
         name: str,
         input: Mapping[str, Any] | None = None,
@@ -115,6 +122,7 @@ class Dispatcher:
         *,
         progress: Progress | None = None,
         client: Client | None = None,
+        approving: ApprovingClient | None = None,
     ) -> ToolResult:
         """Call a tool with the generation of this moment.
 
@@ -124,23 +132,26 @@ class Dispatcher:
             caller: On whose behalf.
             progress: Receives progress, where the caller wants it.
             client: The caller's own side, where it can be asked.
+            approving: The same, where a person there can be asked about an approval.
 
         Raises:
             UnknownToolError: No such tool, or it is blocked, or the calling agent may not see it.
             asyncio.CancelledError: The caller was cancelled; so was the handler.
         """
-        registry, agent = self._registry, caller.agent_id
-        view = registry.current if agent is None else registry.find_view(agent)
-        if not caller.may_spawn:
-            view = view.without_spawning
-        registered = view.tools.get(name)
-        if registered is None or (registered.tool.audience != "everyone" and not _is_for_caller(view, name, caller)):
-            raise self._unknown_tool(view, name, caller)
+        registry = self._registry
+        # Most callers are narrowed by nothing, and most tools are for everyone: then the view is the generation.
+        is_narrowed = caller.agent_id is not None or caller.profile is not None or not caller.may_spawn
+        registered = (registry.find_callers_view(caller) if is_narrowed else registry.current).tools.get(name)
+        if registered is not None and registered.tool.audience != "everyone":
+            registered = registry.find_callers_view(caller).tools.get(name)
+        if registered is None:
+            raise self._unknown_tool(name, caller)
         meta: Any = None
+        patient = PatientClient(client) if client is not None and registered.tool.interactive else None
         events, started, shown, gates = self._events, perf_counter(), input, self._gates
         is_wanted = events.listening or caller.run_id is not None  # all events of a run are kept
         if not registered.ignores_meta or is_wanted or gates is not None:
-            meta = ToolMeta(registered.tool, caller, caller.cwd or self._cwd, self._new_id, progress, client)
+            meta = ToolMeta(registered.tool, caller, caller.cwd or self._cwd, self._new_id, progress, patient)
         if is_wanted:
             events.emit("tool_use", _event_details(caller, callId=meta.call_id, name=name, input=input or {}), caller)
         try:
@@ -148,7 +159,9 @@ class Dispatcher:
             if arguments is None:
                 arguments = await self.validator.validate_arguments(registered, input)
             if gates is not None and isinstance(arguments, dict):
-                arguments = await gates.ask_gates(name, arguments, caller, meta.call_id, registered)
+                arguments = await gates.ask_gates(
+                    name, arguments, caller, meta.call_id, registered, approving=approving
+                )
                 shown = gates.copy_for_observers(arguments, input)
             if not isinstance(arguments, dict):  # and not `ToolResult`: a struct's metaclass makes that slow
                 result = arguments
@@ -156,11 +169,12 @@ class Dispatcher:
                 tool = registered.tool
                 answer = start_coroutine(tool.handler(registered.context, arguments, meta))
                 if type(answer) is SuspendedCoroutine:
-                    answer = await answer.finish(tool.timeout or self._timeout, grace=GRACE)
+                    deadline = None if patient is None else patient.deadline
+                    answer = await answer.finish(tool.timeout or self._timeout, grace=GRACE, deadline=deadline)
                 if type(answer) is str and len(answer) <= self._short and registered.answers_text:
                     result = ToolResult(content=(Text(answer),))
                 else:
-                    result = await self._finish_result(registered, answer)
+                    result = await self._finish_result(registered, answer, caller)
         except (Exception, asyncio.CancelledError) as error:  # whatever a handler raises is explained and logged
             if isinstance(error, asyncio.CancelledError) and _caller_gave_up():
                 how = f", {_ABANDONED}" if isinstance(error.__cause__, IgnoredCancellationError) else ""
@@ -204,7 +218,7 @@ class Dispatcher:
         if self._gates is not None and self._gates.observers:
             await self._gates.notify_observers(name, input, caller, call_id, result)
 
-    async def _finish_result(self, registered: RegisteredTool, answer: Any) -> ToolResult:
+    async def _finish_result(self, registered: RegisteredTool, answer: Any, caller: Caller) -> ToolResult:
         """Turn a handler's answer into a bounded result that fits the output schema."""
         limit = registered.tool.max_output or self._max_output
         name = registered.tool.name
@@ -226,9 +240,9 @@ class Dispatcher:
                 return ToolResult.error(
                     f"the answer of {name} is larger than {limit:,} bytes; ask for less", Failure.INVALID_OUTPUT
                 )
-            handle = self._keep(result) if self._keep is not None else None
+            handle = self._keep(result, name, caller) if self._keep is not None else None
             if handle is not None:
-                note = Text(f"[toolstead: the whole answer is kept as {handle}]")
+                note = Text(f"[toolstead: the whole answer is kept as {RESULTS}{handle}]")
                 capped.content, capped.handle = (*capped.content, note), handle
         return capped
 
@@ -238,8 +252,8 @@ class Dispatcher:
             return ["it has no structured answer"]
         return await self.validator.find_problems(schema, result.structured)
 
-    def _unknown_tool(self, view: ToolView, name: str, caller: Caller) -> UnknownToolError:
-        error = view.unknown_tool(name)
+    def _unknown_tool(self, name: str, caller: Caller) -> UnknownToolError:
+        error = self._registry.find_callers_view(caller).unknown_tool(name)
         logger.warning("%s (thread %s)", error, caller.thread_id)
         call_id = caller.call_id or self._new_id()
         self._emit_result(call_id, error.name, ToolResult.error(str(error)), perf_counter(), caller)
@@ -278,15 +292,6 @@ class Dispatcher:
 
     def _new_id(self) -> str:
         return f"call_{self._prefix}_{next(self._numbers)}"
-
-
-def _is_for_caller(view: ToolView, name: str, caller: Caller) -> bool:
-    """Whether a tool that is not for everyone is for this caller; REST and the command line are told by its handler."""
-    if caller.run_id is not None:
-        view = view if caller.task_id is not None else view.without_parent
-    elif caller.client_thread is not None:
-        view = view.for_clients
-    return name in view.tools
 
 
 def _event_details(caller: Caller, **data: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
@@ -14,6 +14,9 @@ from toolstead.tools.validation import BoundedValidator
 from toolstead.types.call import Allow, Ask, Caller, Decision, Deny, Rewrite, ToolCall
 from toolstead.types.content import Text
 from toolstead.types.result import Failure, ToolResult
+
+if TYPE_CHECKING:
+    from toolstead.types.approval import Approval, ApprovalDecision
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +31,23 @@ Observer = Callable[[ToolCall, ToolResult], Awaitable[None]]
 """Called with the final result after a tool ran or was refused. Must not raise."""
 
 
-Approve = Callable[[ToolCall, Ask, str], Awaitable[Allow | Deny | Rewrite]]
-"""Requests an approval for the gate of this name, and returns the person's decision. Must not raise."""
+class ApprovingClient(Protocol):
+    """The caller's own side, where a person can be asked about an approval."""
+
+    async def ask_approval(self, approval: Approval) -> tuple[ApprovalDecision, str] | None:
+        """Ask the person there: the decision with its reason, or None where none is made there.
+
+        Raises:
+            NoClientError: The client cannot be asked.
+        """
+        ...
+
+
+Approve = Callable[[ToolCall, Ask, str, ApprovingClient | None], Awaitable[Allow | Deny | Rewrite]]
+"""Requests an approval for the gate of this name, at the caller's own side too, and returns the person's decision.
+
+Must not raise.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +60,14 @@ class Gates:
     validator: BoundedValidator
 
     async def ask_gates(
-        self, name: str, arguments: dict[str, Any], caller: Caller, call_id: str, registered: RegisteredTool | None
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        caller: Caller,
+        call_id: str,
+        registered: RegisteredTool | None,
+        *,
+        approving: ApprovingClient | None = None,
     ) -> dict[str, Any] | ToolResult:
         """Run every gate in order and return the arguments to use, or the refusal.
 
@@ -63,7 +88,7 @@ class Gates:
             by_person = isinstance(decision, Ask)
             if isinstance(decision, Ask):
                 shown = ToolCall(name=name, input=copy_json(arguments), caller=caller, call_id=call_id)
-                decision, seen_for = await self._ask_person(shown, decision, who), who
+                decision, seen_for = await self._ask_person(shown, decision, who, approving), who
             match decision:
                 case Deny(reason=reason):
                     return ToolResult.error(f"{name} was refused: {reason}", Failure.REFUSED)
@@ -125,10 +150,12 @@ class Gates:
             return ToolResult.error(f"Invalid arguments for {name}: nested too deeply", Failure.REFUSED)
         return copied if registered is None else await self.validator.validate_arguments(registered, copied)
 
-    async def _ask_person(self, call: ToolCall, ask: Ask, who: str) -> Allow | Deny | Rewrite:
+    async def _ask_person(
+        self, call: ToolCall, ask: Ask, who: str, approving: ApprovingClient | None
+    ) -> Allow | Deny | Rewrite:
         if self.approve is None:
             return Deny(f"{who} requires an approval ({ask.reason}), and no person can be asked here")
-        return await self.approve(call, ask, who)
+        return await self.approve(call, ask, who, approving)
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})

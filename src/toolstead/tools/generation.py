@@ -2,6 +2,7 @@
 
     registry.current ──────────────────────────────▸ the default view: a `Generation` is one
           └── rule of an agent: filter, then add ──▸ the view of that agent
+                 └── rule of a profile: filter ────▸ the view of whoever calls under that profile
 
 Offering (lists, providers' definitions, MCP servers of runtimes) and dispatching ask for the same view, so a tool
 that an agent is not offered cannot be called by it either, nor through a tool that calls tools on its behalf. The
@@ -147,6 +148,11 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return self
         tools = {name: tool for name, tool in self.tools.items() if tool.tool.audience in kept}
         return ToolView(number=self.number, tools=tools)
+
+    def narrow_view(self, memory: NameMemory) -> ToolView:
+        """The view with only the tools that further rules show."""
+        kept = {name: tool for name, tool in self.tools.items() if memory[name] is None}
+        return ToolView(number=self.number, tools=kept)
 
     @cached_property
     def without_tools(self) -> ToolView:

@@ -22,6 +22,7 @@ from toolstead.tools.definition import RegisteredTool, define_tool
 from toolstead.tools.generation import (
     EVERYTHING,
     Generation,
+    NameMemory,
     ToolView,
     ViewRule,
     Visibility,
@@ -31,6 +32,7 @@ from toolstead.tools.generation import (
     next_generation,
 )
 from toolstead.tools.sources import Offer, RefreshingSource, ToolSource
+from toolstead.types.call import Caller
 from toolstead.types.tool import Changes, Problem, Provenance, Reloaded
 
 logger = logging.getLogger(__name__)
@@ -38,15 +40,28 @@ logger = logging.getLogger(__name__)
 PYTHON = "python"
 MOST_POSITIONS = 50
 """Contested names whose places are looked up in their files: this is done on the event loop."""
+MOST_NARROWED = 1_000
+"""Views of agents under profiles that are remembered."""
 Listener = Callable[["Swap"], None]
 
 
 class Swap(msgspec.Struct, frozen=True, kw_only=True):
-    """The replacement of one generation by the next."""
+    """The replacement of one generation by the next; or of the profiles' rules, and then the generation stays.
+
+    Attributes:
+        changes: What changed for whoever is under no profile.
+        changes_profiles: Whether it is the profiles that changed.
+    """
 
     generation: Generation
     changes: Changes
     problems: tuple[Problem, ...] = ()
+    changes_profiles: bool = False
+
+    @property
+    def changes_lists(self) -> bool:
+        """Whether a client may see another list of tools now."""
+        return bool(self.changes) or self.changes_profiles
 
     def to_reloaded(self) -> Reloaded:
         """As the outcome of a reload."""
@@ -93,6 +108,9 @@ class Registry:
         self._loads = {id(source): _Load(source=source) for source in sources}  # a load keeps its source alive
         self._rules: dict[str, ViewRule] = {}
         self._views: dict[str, tuple[Generation, ToolView]] = {}
+        self._profile_rules: dict[str, Visibility] = {}
+        self._profiles: dict[str, NameMemory] = {}
+        self._narrowed: dict[tuple[str | None, str], tuple[ToolView, ToolView]] = {}
         self._contested = False
         self._registered: dict[str, RegisteredTool] = {}
         self._listeners: dict[object, Listener] = {}
@@ -238,8 +256,40 @@ class Registry:
             self._views.pop(name, None)
         self._rules.update(rules)
 
-    def find_view(self, agent: str | None, *, may_spawn: bool = True, has_task: bool = True) -> ToolView:
+    def set_profiles(self, rules: Mapping[str, Visibility]) -> None:
+        """Set the rules of the profiles, by their names; from the next lookup on."""
+        if rules == self._profile_rules:
+            return
+        self._profile_rules = dict(rules)
+        self._profiles = {name: NameMemory(rule) for name, rule in rules.items()}
+        self._narrowed = {}
+        if self.current.number:  # else nobody was shown anything yet
+            current = self.current
+            self._unannounced.append(
+                Swap(generation=current, changes=Changes(), problems=current.problems, changes_profiles=True)
+            )
+            self._notify_listeners()
+
+    def find_profile(self, name: str) -> Mapping[str, str | None] | None:
+        """Why a profile hides each name, None where it does not; another object when its rules change.
+
+        None for a profile that is not there (any more).
+        """
+        return self._profiles.get(name)
+
+    def find_callers_view(self, caller: Caller) -> ToolView:
+        """What a caller may see and call now, whichever interface it calls through."""
+        view = self.find_view(caller.agent_id, profile=caller.profile, may_spawn=caller.may_spawn)
+        if caller.run_id is not None:
+            return view if caller.task_id is not None else view.without_parent
+        return view if caller.client_thread is None else view.for_clients
+
+    def find_view(
+        self, agent: str | None, *, profile: str | None = None, may_spawn: bool = True, has_task: bool = True
+    ) -> ToolView:
         """What an agent may see and call now: the same object while nothing changes; None means the default view.
+
+        Under a profile it is only what that profile names too: nothing, where the profile is not there any more.
 
         A run that may start no agents does not see the tools that do, and one that works on no delegated task not
         those that report to whoever delegated. An agent below another one (`parent/child`)
@@ -254,15 +304,27 @@ class Registry:
             view = built[1]
         elif agent is not None and "/" in agent:
             view = view.without_tools
+        if profile is not None:
+            view = self._narrow_view(view, agent, profile)
         view = view if has_task else view.without_parent
         return view if may_spawn else view.without_spawning
+
+    def _narrow_view(self, view: ToolView, agent: str | None, profile: str) -> ToolView:
+        if (memory := self._profiles.get(profile)) is None:
+            return view.without_tools
+        known = self._narrowed.get((agent, profile))
+        if known is None or known[0] is not view:
+            if len(self._narrowed) >= MOST_NARROWED:
+                self._narrowed.clear()
+            known = self._narrowed[agent, profile] = (view, view.narrow_view(memory))
+        return known[1]
 
     def find_rule(self, agent: str) -> ViewRule:
         """What decides on an agent's view."""
         return self._rules.get(agent, EVERYTHING)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Subscribe, on the event loop, to every swap that changed the tools or what is quarantined.
+        """Subscribe, on the event loop, to every swap that changed the tools, the profiles or what is quarantined.
 
         Returns a function that ends the subscription. A listener that raises is logged; the others are still called.
         """

@@ -34,6 +34,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its run may start agents; a tool that does is unknown to one that may not."""
     cwd: Path | None = None
     """The folder that the run works in; None for the project's root."""
+    profile: str | None = None
+    """The profile that narrows what the caller sees, and what every run sees that it starts; None for no profile."""
     client_thread: str | None = None
     """The thread in which an MCP client delegates; None for every other caller."""
     nested: int = 0

@@ -6,12 +6,34 @@ import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import msgspec
 
 from toolstead.types.content import Content, SentContent, Text
 from toolstead.types.sent import SentStruct
+
+RESULTS: Final = "toolstead://results/"
+"""What the address of every kept result begins with; its handle follows."""
+
+
+def handle_in(text: str) -> str:
+    """The handle of a kept result, from its address or itself."""
+    return text.removeprefix(RESULTS).partition("?")[0] if text.startswith(RESULTS) else text
+
+
+class KeptResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole result as it is stored.
+
+    Attributes:
+        content: The result as JSON.
+        tool: Whose answer it is; None where an older version kept it.
+        thread_id: The thread of the call, where there was one.
+    """
+
+    content: bytes
+    tool: str | None = None
+    thread_id: str | None = None
 
 
 class Failure(StrEnum):
@@ -37,7 +59,8 @@ class ToolResult(SentStruct, frozen=False, kw_only=True):  # pyright: ignore[rep
         is_error: True when the call failed; `content` says why.
         structured: The same answer as a JSON value, where the tool has one.
         failure: Why it failed; None when it did not, or when the tool itself returned an error.
-        handle: Where the whole answer is kept, when this is a part: `GET /api/results/{handle}`.
+        handle: Where the whole answer is kept, when this is a part: `GET /api/results/{handle}`, and the resource
+            `toolstead://results/{handle}` of the MCP server.
     """
 
     unsent: ClassVar[frozenset[str]] = frozenset({"failure"})

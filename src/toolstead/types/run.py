@@ -114,6 +114,7 @@ class Run(SentStruct, frozen=True, kw_only=True):
         depth: How many runs stand above it.
         root_run_id: The run at the top of its tree; None for that run itself.
         attempt: Which try of the same work it is; only the first one counts as a child of its parent.
+        profile: The profile that narrows what it may see and call; no profile does where it is absent.
         agent: Which agent.
         runtime: What drives the model.
         model: Which model; empty for the runtime's own.
@@ -127,6 +128,8 @@ class Run(SentStruct, frozen=True, kw_only=True):
     unsent: ClassVar[frozenset[str]] = frozenset(
         {"prompt", "owner", "created_at", "parent_agent", "task_id", "depth", "root_run_id", "attempt"}
     )
+
+    optional: ClassVar[frozenset[str]] = frozenset({"profile"})
 
     id: str
     thread_id: str
@@ -148,6 +151,7 @@ class Run(SentStruct, frozen=True, kw_only=True):
     depth: int = 0
     root_run_id: str | None = None
     attempt: int = 1
+    profile: str | None = None
 
     @property
     def has_ended(self) -> bool:

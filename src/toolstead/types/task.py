@@ -91,6 +91,7 @@ class Task(SentStruct, frozen=True, kw_only=True):
         project: The project that it belongs to.
         duplicate_key: Equal for two calls that mean the same task.
         parent_agent: The agent that delegated it.
+        profile: The profile that narrows what its runs may see and call; no profile does where it is absent.
         model: The model that was asked for; empty for the agent's own.
         runtime: The runtime that was asked for; empty for the agent's own.
         cwd: The folder that it works in, relative to the project.
@@ -124,7 +125,7 @@ class Task(SentStruct, frozen=True, kw_only=True):
             "delivered_at",
         }
     )
-    optional: ClassVar[frozenset[str]] = frozenset({"parent_task_id", "retry_of", "queued_at"})
+    optional: ClassVar[frozenset[str]] = frozenset({"parent_task_id", "retry_of", "queued_at", "profile"})
 
     id: str
     agent: str
@@ -165,6 +166,7 @@ class Task(SentStruct, frozen=True, kw_only=True):
     taken_by: str | None = None
     woken_by: str | None = None
     delivered_at: float | None = None
+    profile: str | None = None
 
     @property
     def is_open(self) -> bool:

@@ -95,6 +95,30 @@ class Problem(SentStruct, frozen=True, kw_only=True):
     column: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
+class ClientWarning(SentStruct, frozen=True, kw_only=True):
+    """A good tool that some clients cannot take as it is.
+
+    Attributes:
+        severity: `warning` where something is lost, `note` where it arrives changed.
+        source: The file.
+        tool_name: The tool; None for what is said of the whole file.
+        clients: Which clients.
+        message: What they do, why, and what to write instead.
+        line: The line, counted from 1.
+        column: The column, counted from 1.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"tool_name"})
+
+    severity: Literal["warning", "note"]
+    source: str
+    tool_name: str | None = None
+    clients: str
+    message: str
+    line: Annotated[int, msgspec.Meta(ge=1)]
+    column: Annotated[int, msgspec.Meta(ge=1)]
+
+
 class SchemaChange(SentStruct, frozen=True, kw_only=True):
     """One difference between two versions of an input schema.
 

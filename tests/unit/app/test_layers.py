@@ -141,7 +141,7 @@ def test_the_explanation_has_the_documented_order(user: Path) -> None:
     names = [item.key for item in load(user=user).explain_values()]
 
     assert names[:3] == ["runtime.default", "runtime.agent", "runtime.model"]
-    assert names[-1] == "server.max_body"
+    assert names[-1] == "server.oauth.jwks_uri"
     plugins = [name for name in names if name.startswith("plugins")]
     assert plugins == ["plugins.a.z", "plugins.a.sub.k", "plugins.z.a", "plugins.z.b"]
     assert names.index("sessions.max_live") < names.index("plugins.a.z") < names.index("server.host")

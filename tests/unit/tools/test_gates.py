@@ -212,7 +212,7 @@ async def test_where_nobody_can_be_asked_asking_is_a_no() -> None:
 async def test_a_person_who_is_asked_decides(said: Any, expected: Any) -> None:
     asked: list[tuple[Any, Ask, str]] = []
 
-    async def approve(call: ToolCall, ask: Ask, asked_by: str) -> Any:
+    async def approve(call: ToolCall, ask: Ask, asked_by: str, client: object) -> Any:
         asked.append((dict(call.input), ask, asked_by))
         return said
 

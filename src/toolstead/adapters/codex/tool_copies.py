@@ -15,19 +15,12 @@ import mcp_types
 from toolstead.adapters.mcp.wire import tool_for
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.schema.adapted import RULES, adapted_schema
+from toolstead.schema.awkward_shapes import DROPPED_BY_CODEX
 from toolstead.schema.phrases import describe_keyword, extend_description, show_value
 from toolstead.schema.references import MANY, ONE, map_schemas
 from toolstead.types.content import whole_text
 from toolstead.types.tool import JSONSchema, ToolInfo
 
-_DROPPED = frozenset(
-    {"minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
-    | {"multipleOf", "maxItems", "uniqueItems", "contains", "minContains", "maxContains", "prefixItems", "not"}
-    | {"minProperties", "maxProperties", "patternProperties", "propertyNames", "dependentRequired", "default"}
-    | {"dependentSchemas", "dependencies", "unevaluatedItems", "unevaluatedProperties", "contentEncoding"}
-    | {"contentMediaType"}
-)
-"""Keywords that Codex drops and a model should know."""
 _CONDITION = ("if", "then", "else")
 _TYPES: Mapping[type, str] = {
     bool: "boolean",
@@ -110,7 +103,7 @@ class _SchemaCut:
         if len(condition) > 1 and "if" in condition:
             notes.append(f"Must fit {show_value(condition)}.")
             self.dropped.add("if")
-        for key in [key for key in copy if key in _DROPPED]:
+        for key in [key for key in copy if key in DROPPED_BY_CODEX]:
             value = copy.pop(key)
             if key == "prefixItems":
                 copy["items"] = {}

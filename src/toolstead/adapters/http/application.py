@@ -8,10 +8,11 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
+from toolstead.adapters.http.access import AccessRules
 from toolstead.adapters.http.asgi import ASGIApp, Receive, Scope, Send, TrackedResponse
-from toolstead.adapters.http.guard import CLOSE, RETRY_AFTER, RequestGuard
+from toolstead.adapters.http.guard import CLOSE, RequestGuard
 from toolstead.adapters.http.options import ServerOptions
-from toolstead.adapters.http.problem import CRASH, STOPPING, problem_response
+from toolstead.adapters.http.problem import CRASH, RETRY_AFTER, STOPPING, problem_response
 from toolstead.adapters.http.routing import Routes
 from toolstead.adapters.http.stopping import Stopping
 
@@ -37,6 +38,7 @@ class HttpApplication:
         stopping: Stopping,
         mounts: Mapping[str, ASGIApp] | None = None,
         is_stream: Callable[[Scope], bool] = lambda _: False,
+        access: AccessRules | None = None,
         programs: Sequence[str] = (),
     ) -> None:
         """Put the parts together.
@@ -47,13 +49,14 @@ class HttpApplication:
             stopping: Shared with streams that must end when the server does.
             mounts: Applications by the exact path that they answer, behind the same guard.
             is_stream: Whether a request to one of them stays open until it is ended.
+            access: Decides about tokens that do not open everything; as the options say, unless given.
             programs: Path prefixes for programs, not pages: they accept no token in the URL.
         """
         self.routes = routes
         self.stopping = stopping
         self._mounts = mounts or {}
         self._is_stream = is_stream
-        self._guard = RequestGuard(options, stopping, programs=programs)
+        self._guard = RequestGuard(options, stopping, access=access or AccessRules(options), programs=programs)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; any failure inside still ends it properly."""

@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 
+from toolstead.adapters.http.access import PROFILE_PREFIX, PUBLIC_PREFIX, AccessRules
 from toolstead.adapters.http.asgi import (
     BufferedBody,
     Handler,
@@ -29,8 +30,8 @@ from toolstead.adapters.http.problem import (
     BAD_HOST,
     BAD_ORIGIN,
     BAD_TYPE,
-    NO_TOKEN,
     PRIVATE,
+    RETRY_AFTER,
     STOPPING,
     TOO_LARGE,
     make_readable,
@@ -42,8 +43,6 @@ from toolstead.adapters.http.token import AccessToken, strip_token
 logger = logging.getLogger(__name__)
 
 CLOSE = (b"connection", b"close")
-RETRY_AFTER = (b"retry-after", b"5")
-CHALLENGE = (b"www-authenticate", b'Bearer realm="toolstead"')
 _VARY = (b"vary", b"Origin")
 _PAGE_METHODS = (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE")
 _PAGE_READABLE = (b"access-control-expose-headers", b"Mcp-Session-Id, Retry-After, WWW-Authenticate")
@@ -61,17 +60,22 @@ class RequestGuard:
         ServeError: The settings name a host, an origin or a token that could never match.
     """
 
-    def __init__(self, options: ServerOptions, stopping: Stopping, *, programs: Sequence[str] = ()) -> None:
+    def __init__(
+        self, options: ServerOptions, stopping: Stopping, *, access: AccessRules, programs: Sequence[str] = ()
+    ) -> None:
         """Prepare the checks.
 
         Args:
             options: Which hosts, origins and tokens pass, and how much may be sent.
             stopping: Whether the server still accepts requests.
+            access: Decides about tokens that do not open everything.
             programs: Path prefixes that accept no token in the URL, because they are not pages.
         """
         self._names = ServerNames(options)
         self._token = AccessToken(options.token)
         self._private = AccessToken(options.private_token)
+        self._needs_token = options.needs_token
+        self._access = access
         self._max_body = options.max_body
         self._stopping = stopping
         self._programs = tuple(programs)
@@ -90,6 +94,11 @@ class RequestGuard:
         if origin is not None and self._names.is_listed_page(origin):
             response.extra_headers = ((b"access-control-allow-origin", origin), _PAGE_READABLE, _VARY)
         refusal = self._check_head(scope, raw, headers)
+        if refusal is None:
+            if self._needs_token and not (self._token.is_shown_by(headers) or self._private.is_shown_by(headers)):
+                refusal = await self._check_limited(scope, headers)
+            elif scope["path"].startswith(PROFILE_PREFIX):
+                refusal = self._access.admit_whole(scope)
         if refusal is not None:
             await _send_refusal(refusal, receive, response, has_body=has_body)
             return None
@@ -142,11 +151,17 @@ class RequestGuard:
         is_page = scope["method"] == "GET" and not path.startswith(self._programs)
         if is_page and self._private.is_shown_in(scope["query_string"]):
             return _move_token_to_cookie(scope, self._private, host)
-        if self._token.needed and not (self._token.is_shown_by(headers) or self._private.is_shown_by(headers)):
-            if is_page and self._token.is_shown_in(scope["query_string"]):
-                return _move_token_to_cookie(scope, self._token, host)
-            return _refuse_without_token(path)
         return None
+
+    async def _check_limited(self, scope: Scope, headers: Mapping[bytes, bytes]) -> HttpResponse | None:
+        """The refusal of a request without a token for everything; None where another one admits it."""
+        path: str = scope["path"]
+        is_page = scope["method"] == "GET" and not path.startswith(self._programs)
+        if is_page and self._token.is_shown_in(scope["query_string"]):
+            return _move_token_to_cookie(scope, self._token, headers[b"host"])
+        if is_page and path.startswith(PUBLIC_PREFIX):
+            return None
+        return await self._access.admit_limited(scope, headers)
 
 
 class PrivateAccess:
@@ -167,7 +182,7 @@ class PrivateAccess:
         """Wrap a handler so that it needs the private token; the refusal of other requests reveals nothing about it."""
 
         async def answer_request(request: HttpRequest) -> Sendable | None:
-            if self._is_admitted(request):
+            if self.is_admitted(request):
                 return await handler(request)
             logger.warning("refused a request for %r: it needs the private token", make_readable(request.path, 100))
             detail = (
@@ -179,7 +194,7 @@ class PrivateAccess:
 
         return answer_request
 
-    def _is_admitted(self, request: HttpRequest) -> bool:
+    def is_admitted(self, request: HttpRequest) -> bool:
         """Whether a request has the private token. The cookie counts only for pages of this server."""
         headers = dict(request.scope["headers"])  # the guard has refused duplicates
         origin = headers.get(b"origin")
@@ -220,12 +235,6 @@ def _refuse_site(path: str, site: bytes) -> HttpResponse:
         f"The header Sec-Fetch-Site is {shown!r}, and there is no Origin. Only pages of this server may change things"
     )
     return problem_response(BAD_ORIGIN, f"{detail}; a page in `allowed_origins` must send its Origin.", instance=path)
-
-
-def _refuse_without_token(path: str) -> HttpResponse:
-    logger.warning("refused a request for %r: no token, or a wrong one", make_readable(path, 100))
-    detail = "This server needs its token, as `Authorization: Bearer TOKEN`; pages accept it once as `?token=TOKEN`."
-    return problem_response(NO_TOKEN, detail, instance=path, headers=(CHALLENGE,))
 
 
 def _move_token_to_cookie(scope: Scope, token: AccessToken, host: bytes) -> HttpResponse:

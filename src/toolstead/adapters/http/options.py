@@ -4,11 +4,39 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named to be treated with care
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileOptions:
+    """What gives a profile over HTTP, besides `/mcp/NAME` with a token for everything.
+
+    Attributes:
+        token: A token that gives it; empty for none.
+        scope: The scope of an access token that gives it; empty for none.
+    """
+
+    token: str = field(default="", repr=False)
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthOptions:
+    """Whose access tokens are accepted.
+
+    Attributes:
+        issuer: The authorization server, as its tokens name it.
+        audience: What its tokens must be made for: the public URL of `/mcp`; empty for the one that is bound.
+        jwks_uri: Where its keys are; empty for where its metadata says.
+    """
+
+    issuer: str
+    audience: str = ""
+    jwks_uri: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +52,8 @@ class ServerOptions:
         max_body: Bytes a request's body may have.
         private_token: The token of the user's own programs: it opens every route, private ones included.
             Created at every start; not a setting.
+        profiles: The profiles by name, and what gives each.
+        oauth: The authorization server; None where no access tokens are accepted.
     """
 
     host: str = "127.0.0.1"
@@ -33,6 +63,13 @@ class ServerOptions:
     allowed_origins: Sequence[str] = ()
     max_body: int = 4_194_304
     private_token: str = field(default_factory=partial(secrets.token_urlsafe, 32), repr=False)
+    profiles: Mapping[str, ProfileOptions] = field(default_factory=dict[str, ProfileOptions])
+    oauth: OAuthOptions | None = None
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether a request without a token is refused: a token of a profile would else give less than none."""
+        return bool(self.token or self.oauth) or any(profile.token for profile in self.profiles.values())
 
 
 def is_loopback(host: str) -> bool:

@@ -31,7 +31,7 @@ async def open_sockets(options: ServerOptions) -> AsyncGenerator[list[socket.soc
         raise ServeError(f"server.port: {options.port} is not a port; use 1 to 65535, or 0 for a free one")
     addresses = await _resolve_host(options)
     outside = [address for _, address in addresses if not is_loopback(address)]
-    if outside and not options.token:
+    if outside and not options.needs_token:
         raise ServeError(
             f'binding {options.host or outside[0]!r} lets other machines in, so a token is needed: set token = "auto" '
             "(or a secret of your own) under [server], or TOOLSTEAD_TOKEN, or bind 127.0.0.1"

@@ -12,6 +12,7 @@ import msgspec
 
 from toolstead.adapters.http.asgi import Headers, HttpResponse
 
+RETRY_AFTER = (b"retry-after", b"5")
 PROBLEM_TYPE = (b"content-type", b"application/problem+json")
 _LONGEST_INSTANCE = 200
 
@@ -60,6 +61,27 @@ PRIVATE = ProblemKind(
     403,
     "Only a person may do this",
     "Use the console or the command line: they have the private token that the server created at its start.",
+)
+NOT_IN_PROFILE = ProblemKind(
+    "not-in-profile",
+    403,
+    "The token gives no access to this",
+    "A token of a profile opens `/mcp` and the routes for tools and runs, under its own profile; see the detail.",
+)
+BAD_SCOPE = ProblemKind(
+    "bad-scope",
+    403,
+    "The access token has not the scope for this",
+    "Ask the authorization server for the scope that `WWW-Authenticate` names.",
+)
+UNKNOWN_PROFILE = ProblemKind(
+    "unknown-profile", 404, "No such profile", "The profiles are the tables `[profiles.NAME]` of the settings."
+)
+NO_ISSUER = ProblemKind(
+    "no-issuer",
+    503,
+    "The authorization server does not answer",
+    "Try again when it is back; tokens of the settings work meanwhile.",
 )
 NOT_FOUND = ProblemKind("not-found", 404, "No such route", "Every route is listed on this page.")
 BAD_METHOD = ProblemKind("bad-method", 405, "The route has no such method", "The `Allow` header lists the methods.")

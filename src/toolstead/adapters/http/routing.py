@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolstead.adapters.http.asgi import Handler, HttpRequest, HttpResponse, Receive, Scope, Send
+from toolstead.adapters.http.access import MCP_PATH, find_access
+from toolstead.adapters.http.asgi import Handler, HttpRequest, HttpResponse, Receive, Scope, Send, Sendable
 from toolstead.adapters.http.body import RequestError
 from toolstead.adapters.http.guard import PrivateAccess
 from toolstead.adapters.http.options import ServerOptions
-from toolstead.adapters.http.problem import BAD_METHOD, NOT_FOUND, problem_response
+from toolstead.adapters.http.problem import BAD_METHOD, NOT_FOUND, NOT_IN_PROFILE, problem_response
 from toolstead.errors import suggest
 
 _PLACEHOLDER = re.compile(r"\\\{(\w+)\\\}")
@@ -33,6 +34,7 @@ class Endpoint:
         handler: Answers it.
         operation: Its OpenAPI operation.
         private: Whether it needs the private token.
+        for_profiles: Whether who may only use a profile's tools may use it; its handler then narrows what it does.
     """
 
     method: str
@@ -40,6 +42,7 @@ class Endpoint:
     handler: Handler
     operation: Mapping[str, Any]
     private: bool = False
+    for_profiles: bool = False
 
 
 class Routes:
@@ -63,7 +66,8 @@ class Routes:
         private = private or PrivateAccess(ServerOptions(private_token=""))
         self._routes: dict[str, list[tuple[re.Pattern[str], Handler]]] = {"GET": [], "HEAD": []}
         for endpoint in sorted(endpoints, key=lambda endpoint: "{" in endpoint.path):
-            handler = private.protect_handler(endpoint.handler) if endpoint.private else endpoint.handler
+            handler = endpoint.handler if endpoint.for_profiles else _refuse_profiles(endpoint.handler)
+            handler = private.protect_handler(handler) if endpoint.private else handler
             pattern = re.compile(_PLACEHOLDER.sub(r"(?P<\1>[^/]+)", re.escape(endpoint.path)))
             for method in ("GET", "HEAD") if endpoint.method == "GET" else (endpoint.method,):
                 self._routes.setdefault(method, []).append((pattern, handler))
@@ -107,3 +111,18 @@ class Routes:
             return HttpResponse(204, b"", (allow,))
         detail = f"{method} is not allowed here; use {' or '.join(methods)}."
         return problem_response(BAD_METHOD, detail, instance=path, headers=(allow,))
+
+
+def _refuse_profiles(handler: Handler) -> Handler:
+    """Wrap a handler so that who may only use the tools of a profile is refused."""
+
+    async def answer_request(request: HttpRequest) -> Sendable | None:
+        if (access := find_access(request.scope)) is None:
+            return await handler(request)
+        detail = (
+            f"Your token gives the tools of the profile {access.profile!r}, and this route shows or changes more. Use "
+            f"{MCP_PATH}, /api/tools and /api/runs, or the server's own token."
+        )
+        return problem_response(NOT_IN_PROFILE, detail, instance=request.path)
+
+    return answer_request

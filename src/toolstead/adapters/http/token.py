@@ -37,10 +37,9 @@ class AccessToken:
         """Whether the headers have the token, or its cookie."""
         if not self.needed:
             return False
-        authorization = headers.get(b"authorization")
-        if authorization is not None:
-            scheme, _, shown = authorization.strip().partition(b" ")
-            return scheme.lower() == b"bearer" and hmac.compare_digest(shown.strip(), self._token)
+        if b"authorization" in headers:
+            shown = read_bearer(headers)
+            return shown is not None and hmac.compare_digest(shown, self._token)
         cookies = _COOKIE.findall(headers.get(b"cookie", b""))
         return any(hmac.compare_digest(found, self._digest) for found in cookies)
 
@@ -55,6 +54,12 @@ class AccessToken:
         port = _PORT.search(host.strip())
         name = b"toolstead-" + (port[1] if port else b"web")
         return name + b"=" + self._digest + b"; Path=/; HttpOnly; SameSite=Strict"
+
+
+def read_bearer(headers: Mapping[bytes, bytes]) -> bytes | None:
+    """The token of the header `Authorization`; None without one."""
+    scheme, _, shown = headers.get(b"authorization", b"").strip().partition(b" ")
+    return shown.strip() or None if scheme.lower() == b"bearer" else None
 
 
 def strip_token(raw_path: bytes, query: bytes) -> bytes:

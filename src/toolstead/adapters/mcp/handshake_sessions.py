@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -56,6 +56,9 @@ class HandshakeSession:
         key: Its id, as in the header.
         address: Where its client is.
         used_at: When it was last in use.
+        holder: Who has opened it; to everybody else it does not exist.
+        client: The name that its client gives itself.
+        elicitation: What its client declares of this name; None for nothing.
         is_initialized: Whether the client has finished the handshake; only then the fast path may answer.
         headers: Those of its answers.
         calls: Its running calls on the fast path, by the id of the request.
@@ -64,6 +67,9 @@ class HandshakeSession:
     key: bytes
     address: str
     used_at: float
+    holder: str = ""
+    client: str | None = None
+    elicitation: Mapping[str, Any] | None = None
     is_initialized: bool = False
     headers: Headers = field(init=False)
     calls: dict[str, SessionCall] = field(default_factory=dict[str, SessionCall])
@@ -113,21 +119,31 @@ class HandshakeSessions:
         """Whether there is room for no further session, because all are in use."""
         return len(self._open) >= self._most and not any(session.is_idle for session in self._open.values())
 
-    def add_session(self, key: bytes, address: str) -> HandshakeSession:
-        """Add a session that the SDK has opened."""
-        session = self._open[key] = HandshakeSession(key, address, asyncio.get_running_loop().time())
+    def add_session(self, key: bytes, address: str, holder: str = "") -> HandshakeSession:
+        """Add a session that the SDK has opened for somebody."""
+        session = self._open[key] = HandshakeSession(key, address, asyncio.get_running_loop().time(), holder)
         return session
 
-    def learn_session(self, id: str) -> Callable[[], None] | None:
-        """Note that a session is initialized; None if that is known, or it has ended.
+    def learn_session(self, id: str, client: str | None) -> Callable[[], None] | None:
+        """Note that a session is initialized, by whom; None if that is known, or it has ended.
 
         Call the returned function when it ends.
         """
         session = self.find_session(id.encode("latin-1"))
         if session is None or session.is_initialized:
             return None
-        session.is_initialized = True
+        session.is_initialized, session.client = True, client
         return lambda: self.forget_session(session.key)
+
+    def rename_client(self, id: str, client: str | None) -> None:
+        """Note the name that a session's client gives itself now."""
+        if (session := self.find_session(id.encode("latin-1"))) is not None:
+            session.client = client
+
+    def note_elicitation(self, id: str, declared: Mapping[str, Any] | None) -> None:
+        """Note what a session's client declares as `elicitation` now."""
+        if (session := self.find_session(id.encode("latin-1"))) is not None:
+            session.elicitation = declared
 
     def find_session(self, key: bytes | None) -> HandshakeSession | None:
         """The session of a request; None when there is none."""

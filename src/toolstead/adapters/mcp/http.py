@@ -6,13 +6,15 @@ The guard of `adapters.http` has already checked Host, Origin, token and body.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import ExitStack, asynccontextmanager
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from typing import Any
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+from toolstead.adapters.http.access import find_access, find_holder
 from toolstead.adapters.http.asgi import (
     JSON_TYPE,
     ASGIApp,
@@ -23,12 +25,15 @@ from toolstead.adapters.http.asgi import (
     Send,
     TrackedResponse,
 )
-from toolstead.adapters.http.guard import RETRY_AFTER
-from toolstead.adapters.mcp.caller_side import connection_of
+from toolstead.adapters.http.problem import RETRY_AFTER
+from toolstead.adapters.mcp.caller_side import client_name, connection_of, elicitation_of
 from toolstead.adapters.mcp.fast_path.calls import INTERNAL_ERROR, INVALID_REQUEST, FastPath, render_refusal
 from toolstead.adapters.mcp.fast_path.http import HttpFastPath, find_session_id, is_handshake
+from toolstead.adapters.mcp.fast_path.messages import client_name_in, elicitation_in
 from toolstead.adapters.mcp.handshake_sessions import IDLE, MOST, HandshakeSession, HandshakeSessions
 from toolstead.adapters.mcp.server import ToolsteadServer
+
+logger = logging.getLogger(__name__)
 
 _REFUSED = 400
 """From this status on, the SDK has refused the request."""
@@ -36,6 +41,8 @@ _NOT_FOUND = 404
 
 
 _NO_MESSAGE = render_refusal(None, INVALID_REQUEST, "Invalid request: not a JSON-RPC 2.0 message")
+_NO_SESSION = render_refusal(None, INVALID_REQUEST, "Session not found")
+"""As the SDK answers where there is no such session."""
 _VALIDATION = b'"message":"Validation error: '
 
 
@@ -120,6 +127,9 @@ class McpEndpoint:
             await self._open_session(scope, receive, send)
         elif (session := self._sessions.find_session(key)) is None:
             await self._manager.asgi_app(scope, receive, send)
+        elif session.holder != find_holder(scope):
+            logger.warning("refused a request for an MCP session that was opened with another token")
+            await HttpResponse(_NOT_FOUND, _NO_SESSION).send(send)
         else:
             await self._ask_session(session, scope, receive, send)
 
@@ -137,7 +147,7 @@ class McpEndpoint:
             nonlocal opened
             if message["type"] == "http.response.start" and message["status"] < _REFUSED:
                 key = next((value for name, value in message["headers"] if name == b"mcp-session-id"), None)
-                opened = None if key is None else self._sessions.add_session(key, address)
+                opened = None if key is None else self._sessions.add_session(key, address, find_holder(scope))
                 if opened is not None:
                     using.enter_context(opened)
             await send(message)
@@ -178,11 +188,46 @@ class McpEndpoint:
         """Middleware: register a session with the fast path once its client is initialized."""
         result = await call_next(ctx)
         connection = connection_of(ctx)
-        if (
+        if connection.session_id is None or not connection.initialize_accepted:
+            return result
+        if ctx.method == "initialize" and ctx.request_id is not None:  # again; the SDK notes it when this returns
+            self._sessions.rename_client(connection.session_id, client_name_in(ctx.params))
+            self._sessions.note_elicitation(connection.session_id, elicitation_in(ctx.params))
+        elif (
             ctx.method == "notifications/initialized"
-            and connection.session_id is not None
-            and connection.initialize_accepted
-            and (forget := self._sessions.learn_session(connection.session_id)) is not None
+            and (forget := self._sessions.learn_session(connection.session_id, client_name(ctx))) is not None
         ):
             connection.exit_stack.callback(forget)
+            self._sessions.note_elicitation(connection.session_id, elicitation_of(ctx))
         return result
+
+
+class McpEndpoints:
+    """`/mcp` and `/mcp/NAME`: an endpoint for every profile, and one for whoever may use everything.
+
+    Each has sessions of its own, so that a session never sees the tools of another profile.
+    """
+
+    def __init__(self, endpoints: Mapping[str | None, McpEndpoint]) -> None:
+        """Put them together, by the names of their profiles; that of None is for requests under no profile."""
+        self._endpoints = endpoints
+        self._answer_whole = endpoints[None].app
+
+    def app(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Answer a request that the guard has admitted; this is an ASGI application."""
+        if (access := find_access(scope)) is None:
+            return self._answer_whole(scope, receive, send)
+        return self._endpoints[access.profile].app(scope, receive, send)
+
+    def begin_stop(self) -> None:
+        """Call this when the server stops."""
+        for endpoint in self._endpoints.values():
+            endpoint.begin_stop()
+
+    @asynccontextmanager
+    async def run_sessions(self) -> AsyncGenerator[None]:
+        """Open the task groups of all sessions; leaving ends every session."""
+        async with AsyncExitStack() as opened:
+            for endpoint in self._endpoints.values():
+                await opened.enter_async_context(endpoint.run_sessions())
+            yield

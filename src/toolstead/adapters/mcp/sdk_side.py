@@ -30,7 +30,7 @@ class SdkSide:
         self,
         server: ToolsteadServer,
         queue: SdkQueue,
-        write: Callable[[bytes], Awaitable[None]],
+        write: Callable[..., Awaitable[None]],
         fast_path: StdioFastPath | None,
     ) -> None:
         """Prepare to serve.
@@ -38,7 +38,7 @@ class SdkSide:
         Args:
             server: Answers.
             queue: Its messages.
-            write: Writes a line.
+            write: Writes a line; its argument `is_answer` is whether it answers a request.
             fast_path: Answered the messages before, and still answers its own.
         """
         self._server = server
@@ -84,7 +84,7 @@ class SdkSide:
         except NoMessageError as refusal:
             logger.warning("stdio: %s", refusal)
             self._queue.unanswered.discard(str(refusal.answer.id))
-            await self._write_line(encode_message(refusal.answer))
+            await self._write_line(encode_message(refusal.answer), is_answer=True)
         else:
             if message is not None:
                 await self._incoming.send(SessionMessage(message))
@@ -95,15 +95,20 @@ class SdkSide:
                 await self._pass_on(message.message)
 
     async def _pass_on(self, message: mcp_types.JSONRPCMessage) -> None:
-        if isinstance(message, mcp_types.JSONRPCResponse | mcp_types.JSONRPCError):
+        is_answer = isinstance(message, mcp_types.JSONRPCResponse | mcp_types.JSONRPCError)
+        if isinstance(message, mcp_types.JSONRPCError) and message.error.code == mcp_types.CONNECTION_CLOSED:
+            # Requests that were still open at the end of input. Nobody awaits that answer, and some clients crash.
+            logger.debug("stdio: request %r was not answered before the end of input", message.id)
+            return
+        if is_answer:
             key = str(message.id)
             if self._fast_path is not None:
-                if key == self._fast_path.private_id:
+                if self._fast_path.is_private(key):
                     return
                 if isinstance(message, mcp_types.JSONRPCResponse):
                     self._fast_path.learn_answer(key, message.result)
             self._queue.unanswered.discard(key)
-        await self._write_line(encode_message(message))
+        await self._write_line(encode_message(message), is_answer=is_answer)
 
 
 class NoMessageError(Exception):

@@ -1,14 +1,10 @@
-"""The MCP server over one registry and one dispatcher: lists, calls and change notifications.
-
-The SDK's low-level server neither validates arguments nor classifies errors; the dispatcher does both.
-"""
+"""The MCP server over one registry and one dispatcher: its handlers, its notifications, its identity."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 import mcp_types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -16,23 +12,33 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 
-from toolstead.adapters.mcp.caller_side import McpCallerSide, connection_of, set_log_level
-from toolstead.adapters.mcp.fast_path.calls import NAME, PAGE, call_id_in
+from toolstead.adapters.mcp.approval_ways import ApprovalWays
+from toolstead.adapters.mcp.caller_side import connection_of, set_log_level
+from toolstead.adapters.mcp.fast_path.calls import NAME
 from toolstead.adapters.mcp.notices import Notices
-from toolstead.adapters.mcp.single_cancellation import run_cancelled_once
-from toolstead.adapters.mcp.wire import is_modern, result_for, tool_for
-from toolstead.adapters.tool_copies import ToolCopies
-from toolstead.errors import UnknownToolError
+from toolstead.adapters.mcp.part_handlers import PartHandlers
+from toolstead.adapters.mcp.parts_port import OfferedParts
+from toolstead.adapters.mcp.suspended_calls import MOST, PATIENCE, SuspendedCalls
+from toolstead.adapters.mcp.tool_handlers import ToolHandlers
 from toolstead.tools.dispatch import Dispatcher
-from toolstead.tools.generation import ToolView
 from toolstead.tools.registry import Registry
 from toolstead.types.call import Caller
 
 Request = ServerRequestContext[Any, Any]
 
 
+SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
+"""Where a modern answer says which server it is from."""
+
+
 class ToolsteadServer(Server[None]):
-    """The SDK's server, which also announces `tools.listChanged` to handshake clients."""
+    """The SDK's server, which also announces `listChanged` to handshake clients, and follows what it says of itself.
+
+    Attributes:
+        parts: What it offers besides tools; None where it serves an agent of ours.
+    """
+
+    parts: OfferedParts | None = None
 
     def create_initialization_options(
         self,
@@ -40,9 +46,50 @@ class ToolsteadServer(Server[None]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """The SDK's options with `tools.listChanged` set."""
-        options = notification_options or NotificationOptions(tools_changed=True)
+        """The SDK's options with `listChanged` set, and the identity of this moment."""
+        self.follow_identity()
+        has_parts = self.parts is not None
+        options = notification_options or NotificationOptions(
+            tools_changed=True, prompts_changed=has_parts, resources_changed=has_parts
+        )
         return super().create_initialization_options(options, experimental_capabilities, extensions)
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> mcp_types.ServerCapabilities:
+        """The SDK's, without subscriptions to single resources, which it declares for every modern server."""
+        capabilities = super().get_capabilities(
+            notification_options, experimental_capabilities, extensions, protocol_version=protocol_version
+        )
+        if capabilities.resources is not None:
+            capabilities.resources.subscribe = False
+        return capabilities
+
+    def follow_identity(self) -> None:
+        """Take over what the server says of itself now."""
+        if self.parts is not None:
+            identity = self.parts.identity
+            self.title, self.instructions = identity.title, identity.instructions
+            icon = identity.icon
+            self.icons = None if icon is None else [mcp_types.Icon(src=icon.src, mime_type=icon.mime_type)]
+
+    @property
+    def server_info_stamp(self) -> dict[str, Any]:
+        """The name and version in every modern answer; the icon, which may be large, is in `server/discover` alone."""
+        self.follow_identity()
+        return {"name": self.name, "version": self.version, **({"title": self.title} if self.title else {})}
+
+    async def discover(self, request: Request, _: mcp_types.RequestParams) -> mcp_types.DiscoverResult:
+        """Handler of `server/discover`: the SDK's answer, with all that the server says of itself."""
+        self.follow_identity()
+        info = self.server_info.model_dump(by_alias=True, mode="json", exclude_none=True)
+        result = await self._handle_discover(request, None)
+        return result.model_copy(update={"meta": {SERVER_INFO: info}})
 
 
 def create_server(
@@ -54,6 +101,11 @@ def create_server(
     agent: str | None = None,
     tells_changes: bool = True,
     client_thread: str | None = None,
+    ask_timeout: float = PATIENCE,
+    max_asking: int = MOST,
+    ways: ApprovalWays | None = None,
+    parts: OfferedParts | None = None,
+    profile: str | None = None,
 ) -> ToolsteadServer:
     """Create a server; never share one between two connections of a runtime.
 
@@ -66,72 +118,41 @@ def create_server(
         tells_changes: Whether it notifies handshake clients that tools changed; on stdio the fast path does.
         client_thread: The thread in which its clients delegate, with a suffix for each session; None where they are
             agents of ours.
+        ask_timeout: Seconds that a client has to answer what a tool asks it.
+        max_asking: How many calls may wait for the answers of modern clients.
+        ways: How the people at its clients are asked about approvals; None where its clients are agents of ours.
+        parts: What it offers besides tools; None where it serves an agent of ours.
+        profile: The profile whose tools its clients see and call; None for no profile.
     """
-    # Rendered once for each protocol version, as long as the tools stay the same.
-    rendered = {
-        modern: ToolCopies(lambda info, modern=modern: (tool_for(info, modern=modern), ()), "MCP clients")
-        for modern in (False, True)
-    }
-    notices = Notices(registry)
-
-    def find_view() -> ToolView:
-        view = registry.find_view(agent)
-        return view if client_thread is None else view.for_clients
-
-    async def list_tools(
-        request: Request, params: mcp_types.PaginatedRequestParams | None
-    ) -> mcp_types.ListToolsResult:
-        tools = rendered[is_modern(request.protocol_version)].copies_of(find_view().infos)
-        return _build_page(tools, params.cursor if params is not None else None)
-
-    async def call_tool(request: Request, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
-        call_id = call_id_in(request.meta)
-        caller = Caller(
-            thread_id=thread_id, agent_id=agent, call_id=call_id, client_thread=_find_thread(request, client_thread)
-        )
-        client = McpCallerSide(request)
-        try:
-            work = dispatcher.call(
-                params.name, params.arguments, caller, progress=client.report_progress, client=client
-            )
-            result = await run_cancelled_once(work, name=f"the call of {params.name[:80]!r}")
-        except UnknownToolError as error:
-            raise MCPError(code=mcp_types.INVALID_PARAMS, message=str(error)) from None
-        if (missing := client.missing_capability(result)) is not None:
-            raise missing
-        return result_for(result, modern=is_modern(request.protocol_version))
-
-    def input_schema(name: str) -> Mapping[str, Any] | None:
-        tool = find_view().tools.get(name)
-        return tool.info.input_schema if tool is not None else None
+    suspended = SuspendedCalls(most=max_asking, patience=ask_timeout)
+    notices = Notices(registry, parts)
+    caller = Caller(thread_id=thread_id, agent_id=agent, client_thread=client_thread, profile=profile)
+    tools = ToolHandlers(registry, dispatcher, suspended, caller, ways=ways, ask_timeout=ask_timeout)
 
     @asynccontextmanager
     async def lifespan(_: Server[Any]) -> AsyncGenerator[None]:
-        async with notices.run_notices():
+        async with notices.run_notices(), suspended.end_with_server():
             yield
 
     server = ToolsteadServer(
         NAME,
         version=version,
         lifespan=lifespan,
-        get_tool_input_schema=input_schema,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
+        get_tool_input_schema=tools.find_schema,
+        on_list_tools=tools.list_tools,
+        on_call_tool=tools.call_tool,
         on_subscriptions_listen=notices.listen,
     )
     # Not as the constructor's argument: the 2026 revision deprecates it, and handshake clients still use it.
     server.add_request_handler("logging/setLevel", mcp_types.SetLevelRequestParams, set_log_level)
-    server.middleware += [_ask_for_handshake, notices.learn_connection] if tells_changes else [_ask_for_handshake]
+    if parts is not None:
+        server.parts = parts
+        PartHandlers(parts, tools.may_see).add_to(server)
+        server.add_request_handler("server/discover", mcp_types.RequestParams, server.discover)
+    server.middleware += [_ask_for_handshake, suspended.learn_cancellation]
+    if tells_changes:
+        server.middleware.append(notices.learn_connection)
     return server
-
-
-def _find_thread(request: Request, client_thread: str | None) -> str | None:
-    """The thread in which a client delegates: one for each session; clients without sessions share the server's."""
-    session_id = connection_of(request).session_id
-    if client_thread is None or session_id is None:
-        return client_thread
-    # Not the id itself: whoever has it may act as that client.
-    return f"{client_thread}_{blake2b(session_id.encode(), digest_size=8).hexdigest()}"
 
 
 async def _ask_for_handshake(ctx: Request, call_next: CallNext) -> HandlerResult:
@@ -144,19 +165,3 @@ async def _ask_for_handshake(ctx: Request, call_next: CallNext) -> HandlerResult
         raise MCPError(
             code=error.code, message=f"{ctx.method}: this connection is not initialized; send `initialize` first"
         ) from None
-
-
-def _build_page(tools: list[mcp_types.Tool], cursor: str | None) -> mcp_types.ListToolsResult:
-    """Build one page. A cursor is the last name of the page before, so it survives changes to the other tools."""
-    start = 0
-    if cursor is not None:
-        names = [tool.name for tool in tools]
-        if cursor not in names:
-            raise MCPError(
-                code=mcp_types.INVALID_PARAMS,
-                message=f"cursor {cursor[:80]!r} is not valid (any more); list again without a cursor",
-            )
-        start = names.index(cursor) + 1
-    page = tools[start : start + PAGE]
-    more = start + PAGE < len(tools)
-    return mcp_types.ListToolsResult(tools=page, next_cursor=page[-1].name if more else None)

@@ -81,7 +81,11 @@ class StdioConnection:
             lost=self._note_gone,
         )
         self._sdk = SdkQueue(self._serve_sdk, lines)
-        self._fast_path = None if fast_path is None else StdioFastPath(fast_path, self._write_line, self._sdk)
+        self._fast_path = (
+            None
+            if fast_path is None
+            else StdioFastPath(fast_path, self._write_line, self._wire.wait_until_taken, self._sdk)
+        )
         self._moved = asyncio.Event()
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ending: asyncio.Task[None] | None = None
@@ -107,6 +111,8 @@ class StdioConnection:
             on_answer()
 
     def _input_ended(self) -> None:
+        if self._fast_path is not None:
+            self._fast_path.end_input()
         self._ending = asyncio.get_running_loop().create_task(self._end_input(), name="toolstead-stdio-end")
 
     async def _end_input(self) -> None:
@@ -156,11 +162,14 @@ class StdioConnection:
             if self._ending is None:
                 self._finish_conversation()
 
-    async def _write_for_sdk(self, line: bytes) -> None:
-        """Write a line, and wait while the write buffer is full.
+    async def _write_for_sdk(self, line: bytes, *, is_answer: bool) -> None:
+        """Write a line, and wait while the write buffer is full; after the end of input, only answers.
 
         Raises:
             OSError: The client closed its end.
         """
+        if self._ending is not None and not is_answer:
+            logger.debug("stdio: left out a notification after the end of input: %s", line[:200])
+            return
         self._write_line(line)
         await self._wire.wait_until_taken()

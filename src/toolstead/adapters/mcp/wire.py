@@ -28,7 +28,7 @@ def is_modern(version: str) -> bool:
     return version in MODERN_PROTOCOL_VERSIONS
 
 
-def tool_for(info: ToolInfo, *, modern: bool) -> mcp_types.Tool:
+def tool_for(info: ToolInfo, modern: bool) -> mcp_types.Tool:
     """Convert a tool for `tools/list`.
 
     Handshake versions allow only objects as structured content, so an output schema of another
@@ -53,7 +53,7 @@ def result_for(result: ToolResult, *, modern: bool) -> mcp_types.CallToolResult:
     if structured is not None and not (modern or isinstance(structured, Mapping)):
         structured = None
     return mcp_types.CallToolResult(
-        content=[_wire_block(part) for part in result.content],
+        content=[wire_block(part) for part in result.content],
         structured_content=None if structured is None else whole_json(structured),
         is_error=result.is_error,
     )
@@ -70,7 +70,8 @@ def _wire_annotations(given: Annotations) -> mcp_types.ToolAnnotations | None:
     )
 
 
-def _wire_block(part: Content) -> mcp_types.ContentBlock:
+def wire_block(part: Content) -> mcp_types.ContentBlock:
+    """Convert one piece of content."""
     match part:
         case Text(text=text):
             return mcp_types.TextContent(type="text", text=whole_text(text))
@@ -86,10 +87,14 @@ def _wire_block(part: Content) -> mcp_types.ContentBlock:
                 description=part.description,
                 mime_type=part.mime_type,
             )
-        case EmbeddedResource(uri=uri, content=content, mime_type=kind):
-            held = (
-                mcp_types.TextResourceContents(uri=uri, mime_type=kind, text=whole_text(content))
-                if isinstance(content, str)
-                else mcp_types.BlobResourceContents(uri=uri, mime_type=kind, blob=base64_text(content))
-            )
-            return mcp_types.EmbeddedResource(type="resource", resource=held)
+        case EmbeddedResource():
+            return mcp_types.EmbeddedResource(type="resource", resource=resource_contents_for(part))
+
+
+def resource_contents_for(
+    part: EmbeddedResource,
+) -> mcp_types.TextResourceContents | mcp_types.BlobResourceContents:
+    """Convert the contents of a resource."""
+    if isinstance(part.content, str):
+        return mcp_types.TextResourceContents(uri=part.uri, mime_type=part.mime_type, text=whole_text(part.content))
+    return mcp_types.BlobResourceContents(uri=part.uri, mime_type=part.mime_type, blob=base64_text(part.content))

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from toolstead.adapters.http.access import MCP_PATH, AccessRules
 from toolstead.adapters.http.application import HttpApplication
 from toolstead.adapters.http.asgi import ASGIApp, Scope
 from toolstead.adapters.http.guard import PrivateAccess
@@ -15,13 +17,15 @@ from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.routing import Routes
 from toolstead.adapters.http.stopping import Stopping
 from toolstead.adapters.rest.agent_routes import AgentRoutes, ListAgents
+from toolstead.adapters.rest.approval_page import ApprovalPage
 from toolstead.adapters.rest.approval_routes import ApprovalRoutes
 from toolstead.adapters.rest.event_routes import EventRoutes
 from toolstead.adapters.rest.openapi import list_endpoints
 from toolstead.adapters.rest.pages import Pages, State, no_state
 from toolstead.adapters.rest.plugin_routes import PluginControl, PluginRoutes
 from toolstead.adapters.rest.problems import UNKNOWN_APPROVAL, UNKNOWN_TASK, Opened, explain_failures, with_orchestrator
-from toolstead.adapters.rest.run_routes import ReadResult, RunRoutes
+from toolstead.adapters.rest.resource_routes import ResourceRoutes
+from toolstead.adapters.rest.run_routes import HANDLE, RESULTS_PATH, ReadResult, RunRoutes
 from toolstead.adapters.rest.task_routes import TaskControl, TaskRoutes
 from toolstead.adapters.rest.thread_routes import ThreadRoutes
 from toolstead.adapters.rest.tool_routes import ToolRoutes
@@ -29,8 +33,7 @@ from toolstead.adapters.rest.vfs_routes import OpenFiles, VfsRoutes, with_files
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.registry import Registry
-
-MCP_PATH = "/mcp"
+from toolstead.types.result import RESULTS
 
 
 def create_app(
@@ -49,6 +52,7 @@ def create_app(
     approvals: Approvals | None = None,
     files: OpenFiles | None = None,
     tasks: TaskControl | None = None,
+    access: AccessRules | None = None,
 ) -> HttpApplication:
     """Build the application.
 
@@ -67,12 +71,13 @@ def create_app(
         approvals: The pending approvals; without it there are no such routes.
         files: Opens the shared files; without it there are no such routes.
         tasks: The delegated tasks; without it there are no such routes.
+        access: Decides what a token opens; as the options say, unless given.
 
     Raises:
         ServeError: The options name a host, an origin or a token that could never match.
     """
-    stopping = Stopping()
-    endpoints = list_endpoints(ToolRoutes(registry, dispatcher))
+    stopping, private, access = Stopping(), PrivateAccess(options), access or AccessRules(options)
+    endpoints = list_endpoints(ToolRoutes(registry, dispatcher, conversations), partial(explain_failures, unknown=None))
     if conversations is not None:
         converse = partial(with_orchestrator, conversations)
         endpoints += list_endpoints(ThreadRoutes(), converse)
@@ -88,14 +93,23 @@ def create_app(
     if agents is not None:
         endpoints += list_endpoints(AgentRoutes(agents))
     if approvals is not None:
-        endpoints += list_endpoints(ApprovalRoutes(approvals), partial(explain_failures, unknown=UNKNOWN_APPROVAL))
-    with_token, with_mcp = bool(options.token), mcp is not None
+        for routes in (ApprovalRoutes(approvals), ApprovalPage(approvals, private)):
+            endpoints += list_endpoints(routes, partial(explain_failures, unknown=UNKNOWN_APPROVAL))
+    if access.oauth is not None:
+        endpoints += list_endpoints(ResourceRoutes(access))
+    mcp_paths = (MCP_PATH, *(f"{MCP_PATH}/{name}" for name in options.profiles))
+    with_token, with_mcp = options.needs_token, mcp is not None
     endpoints += list_endpoints(Pages(registry, version, state, endpoints, with_token=with_token, with_mcp=with_mcp))
+    # A handle may also be written as its address; that is no path of its own, so the documentation does not list it.
+    aliases = [
+        replace(one, path=RESULTS_PATH + RESULTS + HANDLE) for one in endpoints if one.path == RESULTS_PATH + HANDLE
+    ]
     return HttpApplication(
-        Routes(endpoints, private=PrivateAccess(options)),
+        Routes([*endpoints, *aliases], private=private),
         options=options,
         stopping=stopping,
-        mounts={} if mcp is None else {MCP_PATH: mcp},
+        mounts={} if mcp is None else dict.fromkeys(mcp_paths, mcp),
+        access=access,
         is_stream=_is_mcp_stream,
         programs=(MCP_PATH, "/api/"),
     )

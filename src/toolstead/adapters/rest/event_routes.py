@@ -11,6 +11,7 @@ from toolstead.adapters.http.problem import BAD_QUERY
 from toolstead.adapters.http.stopping import Stopping
 from toolstead.adapters.rest.openapi import answers_with, path_parameter, query_parameter, route
 from toolstead.adapters.rest.problems import STORAGE, UNKNOWN_RUN, UNKNOWN_THREAD
+from toolstead.adapters.rest.profile_threads import read_own_run
 from toolstead.adapters.rest.query import event_id, read_query, single_value, wrong_parameter
 from toolstead.adapters.rest.sse import EventStreamAnswer, EventStreamHead
 from toolstead.errors import InvocationError, NotFoundError
@@ -102,6 +103,7 @@ class EventRoutes:
         "Follow a run",
         "The same for one run, from its first event on. It ends with exactly one of `completed`, `error` and "
         "`cancelled`, and then the stream closes; also when the run had ended before.",
+        for_profiles=True,
         parameters=[path_parameter("id", "The run's id.", "run_1"), _THREAD, _TASK, _TYPE, *_AFTER],
         responses={**_STREAM, **answers_with(UNKNOWN_RUN, BAD_QUERY, STORAGE)},
     )
@@ -111,7 +113,7 @@ class EventRoutes:
         run_id, shown, store = request.params["id"], wanted.types, conversations.store
         types = None if shown is None else shown | LAST_EVENTS  # its end is looked for, shown or not
         wanted = replace(wanted, run_id=run_id, types=types)
-        await store.read_run(run_id)
+        await read_own_run(conversations, request)
 
         async def has_ended() -> bool:
             try:

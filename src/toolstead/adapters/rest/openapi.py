@@ -54,14 +54,28 @@ def describe_operation(
 
 
 def route(
-    method: str, path: str, name: str, summary: str, description: str, *, private: bool = False, **operation: Any
+    method: str,
+    path: str,
+    name: str,
+    summary: str,
+    description: str,
+    *,
+    private: bool = False,
+    for_profiles: bool = False,
+    **operation: Any,
 ) -> Callable[[_Handling], _Handling]:
     """Mark a method as the handler of a route, with its OpenAPI operation; `describe_operation` takes the rest."""
     described = describe_operation(name, summary, description, **operation)
     described = _describe_private(described) if private else described
 
     def mark(handling: _Handling) -> _Handling:
-        handling.__dict__["endpoint"] = {"method": method, "path": path, "operation": described, "private": private}
+        handling.__dict__["endpoint"] = {
+            "method": method,
+            "path": path,
+            "operation": described,
+            "private": private,
+            "for_profiles": for_profiles,
+        }
         return handling
 
     return mark

@@ -86,6 +86,7 @@ class Pages:
         "health",
         "Check that the server is up",
         "Answers as soon as the port is open; does not query the database.",
+        for_profiles=True,
         responses=describe_answer(
             HealthAnswer,
             "It is.",
@@ -112,6 +113,7 @@ class Pages:
         "openapi",
         "Read the OpenAPI document",
         "Describes exactly the routes that this server has.",
+        for_profiles=True,
         responses={
             "200": {"description": "OpenAPI 3.1.", "content": {"application/json": {"schema": {"type": "object"}}}}
         },
@@ -126,6 +128,7 @@ class Pages:
         "docs",
         "Read this page",
         "Rendered by the server from the OpenAPI document; needs no network and no script.",
+        for_profiles=True,
         responses={"200": {"description": "HTML.", "content": {"text/html": {"schema": {"type": "string"}}}}},
     )
     async def get_docs(self, request: HttpRequest) -> HttpResponse:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from toolstead.adapters.http.asgi import Handler, HttpRequest, Sendable
-from toolstead.adapters.http.guard import RETRY_AFTER
 from toolstead.adapters.http.problem import (
     BAD_BODY,
     BAD_HEADERS,
@@ -15,15 +14,20 @@ from toolstead.adapters.http.problem import (
     BAD_METHOD,
     BAD_ORIGIN,
     BAD_QUERY,
+    BAD_SCOPE,
     BAD_TYPE,
     CRASH,
     HEAD_TOO_LARGE,
+    NO_ISSUER,
     NO_TOKEN,
     NOT_FOUND,
+    NOT_IN_PROFILE,
     PRIVATE,
+    RETRY_AFTER,
     STOPPING,
     TOO_LARGE,
     TOO_SLOW,
+    UNKNOWN_PROFILE,
     ProblemKind,
     problem_response,
 )
@@ -119,6 +123,10 @@ KINDS = (
     BAD_JSON,
     NO_TOKEN,
     BAD_ORIGIN,
+    NOT_IN_PROFILE,
+    BAD_SCOPE,
+    UNKNOWN_PROFILE,
+    NO_ISSUER,
     PRIVATE,
     NOT_FOUND,
     UNKNOWN_TOOL,

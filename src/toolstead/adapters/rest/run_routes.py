@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import msgspec
 
+from toolstead.adapters.http.access import find_access
 from toolstead.adapters.http.asgi import HttpRequest, HttpResponse
 from toolstead.adapters.http.body import RequestError, decode_body
-from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, BAD_QUERY, problem_response
+from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, BAD_QUERY, NOT_IN_PROFILE, problem_response
 from toolstead.adapters.rest.answers import Prewarmed, RunAccepted, StepList
 from toolstead.adapters.rest.openapi import body_of, describe_answer, path_parameter, query_parameter, route
 from toolstead.adapters.rest.problems import (
@@ -22,6 +23,7 @@ from toolstead.adapters.rest.problems import (
     UNKNOWN_RUN,
     UNKNOWN_THREAD,
 )
+from toolstead.adapters.rest.profile_threads import check_thread, read_own_run
 from toolstead.adapters.rest.query import idempotency_key, page_size, read_query, single_value, wrong_parameter
 from toolstead.adapters.rest.thread_routes import Name
 from toolstead.adapters.rest.tool_routes import NoBody, ThreadId
@@ -40,6 +42,9 @@ _USUAL_STEPS = 50
 NewId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^(?!\.{1,2}\Z)[^\x00-\x20\x7f/\\?#%]+\Z")]
 """A thread's id as a caller may choose it: usable in a URL without escapes."""
 
+
+RESULTS_PATH = "/api/results/"
+HANDLE = "{handle}"
 
 ReadResult = Callable[[str], Awaitable[Any]]
 """Reads the result of a handle, also while it is still being written. Raises NotFoundError."""
@@ -118,6 +123,23 @@ _STEP = RunStep(
 _ID = path_parameter("id", "The run's id.", "run_1")
 
 
+async def _find_profile(conversations: Orchestrator, body: RunBody, request: HttpRequest) -> str | None:
+    """The profile of the run that a request starts; None for no profile.
+
+    Raises:
+        RequestError: It would go on with a conversation that holds more than the profile shows.
+    """
+    access = find_access(request.scope)
+    if access is None:
+        return None
+    if body.session_id is not None:
+        detail = f"/sessionId: the token of the profile {access.profile!r} begins its own conversations; leave it out."
+        raise RequestError(problem_response(NOT_IN_PROFILE, detail, instance=request.path))
+    if body.thread_id is not None:
+        await check_thread(conversations, body.thread_id, request, may_be_new=True)
+    return access.profile
+
+
 class RunRoutes:
     """Runs over HTTP."""
 
@@ -131,7 +153,9 @@ class RunRoutes:
         "startRun",
         "Start a run",
         "Stores the prompt as a message, in a new thread unless one is named, and queues the run that answers it. "
-        "`GET /api/runs/{id}/events` streams its events.",
+        "`GET /api/runs/{id}/events` streams its events. With the token of a profile, the run and all that it starts "
+        "see that profile's tools, and `threadId` is new or that of such runs.",
+        for_profiles=True,
         requestBody=body_of(RunBody, {"prompt": "Hello", "cwd": ".", "timeout": 60}, required=True),
         responses=describe_answer(
             RunAccepted,
@@ -163,6 +187,7 @@ class RunRoutes:
             cwd=None if body.cwd is None else self._check_folder(body.cwd, request),
             timeout=body.timeout,
             idempotency_key=key,
+            profile=await _find_profile(conversations, body, request),
         )
         accepted = await conversations.submit(wanted)
         thread_id = body.thread_id or (await conversations.store.read_run(accepted.run_id)).thread_id
@@ -174,12 +199,13 @@ class RunRoutes:
         "showRun",
         "Show a run",
         "Its current state, or how it ended.",
+        for_profiles=True,
         parameters=[_ID],
         responses=describe_answer(Run, "The run.", UNKNOWN_RUN, STORAGE, example=_DONE.to_json()),
     )
     async def show_run(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`GET /api/runs/{id}`."""
-        return HttpResponse.of_json((await conversations.store.read_run(request.params["id"])).to_json())
+        return HttpResponse.of_json((await read_own_run(conversations, request)).to_json())
 
     @route(
         "POST",
@@ -188,13 +214,15 @@ class RunRoutes:
         "Cancel a run",
         "Interrupts a running run and drops a queued one, whichever process owns it. Answers with the run once it has "
         "ended; a run that had already ended is unchanged.",
+        for_profiles=True,
         parameters=[_ID],
         responses=describe_answer(Run, "The run at its end.", UNKNOWN_RUN, STORAGE, example=_CANCELLED.to_json()),
     )
     async def cancel_run(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`POST /api/runs/{id}/cancel`: answers when the run has ended."""
         await decode_body(request, NoBody)
-        return HttpResponse.of_json((await conversations.cancel(request.params["id"])).to_json())
+        run = await read_own_run(conversations, request)
+        return HttpResponse.of_json((await conversations.cancel(run.id)).to_json())
 
     @route(
         "GET",
@@ -257,10 +285,11 @@ class RunRoutes:
 
     @route(
         "GET",
-        "/api/results/{handle}",
+        RESULTS_PATH + HANDLE,
         "showResult",
         "Fetch a whole result",
-        "The whole result of a tool whose caller got only a part and a handle.",
+        "The whole result of a tool whose caller got only a part and a handle. The result's address"
+        " (`toolstead://results/…`) in place of the handle is understood too.",
         parameters=[path_parameter("handle", "The handle.", "result_1")],
         responses=describe_answer(
             ToolResult,
@@ -275,7 +304,7 @@ class RunRoutes:
         handle = request.params["handle"]
         if self._results is not None:
             return HttpResponse.of_json(await self._results(handle))
-        return HttpResponse(200, await conversations.store.read_result(handle))
+        return HttpResponse(200, (await conversations.store.read_result(handle)).content)
 
     def _check_folder(self, cwd: str, request: HttpRequest) -> str:
         """A folder inside the project, with its links followed, relative to the project.

@@ -8,19 +8,21 @@ from typing import Annotated, Any
 
 import msgspec
 
+from toolstead.adapters.http.access import find_access
 from toolstead.adapters.http.asgi import HttpRequest, HttpResponse
 from toolstead.adapters.http.body import decode_body
 from toolstead.adapters.http.disconnect import DisconnectWatch
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem_response
 from toolstead.adapters.rest.answers import CallResult, ToolCounts, ToolList
 from toolstead.adapters.rest.openapi import body_of, describe_answer, path_parameter, route
-from toolstead.adapters.rest.problems import UNKNOWN_TOOL
+from toolstead.adapters.rest.problems import STORAGE, UNKNOWN_THREAD, UNKNOWN_TOOL, Opened
+from toolstead.adapters.rest.profile_threads import check_thread
 from toolstead.errors import UnknownToolError
 from toolstead.tools.dispatch import Dispatcher
-from toolstead.tools.generation import Generation
+from toolstead.tools.generation import ToolView
 from toolstead.tools.registry import Registry
 from toolstead.types.call import ANONYMOUS, Caller
-from toolstead.types.tool import Reloaded, ToolInfo
+from toolstead.types.tool import Problem, Reloaded, ToolInfo
 
 ThreadId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 """Appears in log lines, so it has no control characters."""
@@ -31,7 +33,8 @@ class CallBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
     Attributes:
         input: The arguments, as the tool's schema defines them. Absent or null means `{}`.
-        thread_id: The conversation the call belongs to; `default` if absent.
+        thread_id: The conversation the call belongs to; `default` if absent. With the token of a profile, one of runs
+            of that profile.
     """
 
     input: dict[str, Any] | None = None
@@ -56,10 +59,11 @@ _NAME = path_parameter("name", "The tool's name, as `GET /api/tools` lists it.",
 class ToolRoutes:
     """Tools over HTTP."""
 
-    def __init__(self, registry: Registry, dispatcher: Dispatcher) -> None:
+    def __init__(self, registry: Registry, dispatcher: Dispatcher, conversations: Opened | None) -> None:
         self._registry = registry
         self._dispatcher = dispatcher
-        self._listed: tuple[Generation, bytes] | None = None
+        self._conversations = conversations
+        self._listed: dict[str | None, tuple[ToolView, bytes]] = {}
 
     @route(
         "GET",
@@ -67,19 +71,25 @@ class ToolRoutes:
         "listTools",
         "List the tools",
         "Every tool that can be called now, in a stable order, with the counts by source. `generation` counts up with "
-        "each change of the registry; `quarantined` lists what failed to load, and why.",
+        "each change of the registry; `quarantined` lists what failed to load, and why. With the token of a profile: "
+        "that profile's tools.",
+        for_profiles=True,
         responses=describe_answer(
             ToolList,
             "The tools.",
             example={"tools": [_EXAMPLE], "counts": _COUNTS, "generation": 1, "quarantined": []},
         ),
     )
-    async def list_tools(self, _: HttpRequest) -> HttpResponse:
+    async def list_tools(self, request: HttpRequest) -> HttpResponse:
         """`GET /api/tools`, encoded once for each generation."""
-        current = self._registry.current
-        if self._listed is None or self._listed[0] is not current:
-            self._listed = (current, msgspec.json.encode(_list_tools(current).to_json()))
-        return HttpResponse(200, self._listed[1])
+        profile = _find_profile(request)
+        view = self._registry.find_view(None, profile=profile)
+        listed = self._listed.get(profile)
+        if listed is None or listed[0] is not view:
+            # What is quarantined names files of the user and of the project: that is no business of a profile.
+            problems = self._registry.current.problems if profile is None else ()
+            listed = self._listed[profile] = (view, msgspec.json.encode(_list_tools(view, problems).to_json()))
+        return HttpResponse(200, listed[1])
 
     @route(
         "GET",
@@ -87,13 +97,15 @@ class ToolRoutes:
         "showTool",
         "Show one tool",
         "The same entry as in the list. A tool that is blocked or switched off is not listed.",
+        for_profiles=True,
         parameters=[_NAME],
         responses=describe_answer(ToolInfo, "The tool.", UNKNOWN_TOOL, example=_EXAMPLE),
     )
     async def show_tool(self, request: HttpRequest) -> HttpResponse:
         """`GET /api/tools/{name}`."""
         try:
-            tool = self._registry.current.find_tool(request.params["name"])
+            view = self._registry.find_view(None, profile=_find_profile(request))
+            tool = view.find_tool(request.params["name"])
         except UnknownToolError as error:
             return _unknown_tool(error, request)
         return HttpResponse.of_json(tool.info.to_json())
@@ -106,6 +118,7 @@ class ToolRoutes:
         "Validates the arguments against the tool's schema, and applies its deadline and size limit. A tool that "
         "fails, and invalid arguments, are results too: status 200, `isError: true`, and a text that says what to "
         "correct. Closing the connection cancels the call.",
+        for_profiles=True,
         parameters=[_NAME],
         requestBody=body_of(CallBody, {"input": {"path": "."}, "threadId": "t1"}),
         responses=describe_answer(
@@ -113,14 +126,20 @@ class ToolRoutes:
             "The tool's result.",
             BAD_JSON,
             UNKNOWN_TOOL,
+            UNKNOWN_THREAD,
             BAD_BODY,
+            STORAGE,
             example={"content": [{"type": "text", "text": "On branch main"}], "isError": False, "durationMs": 11.27},
         ),
     )
     async def call_tool(self, request: HttpRequest) -> HttpResponse | None:
         """`POST /api/tools/{name}/call`."""
         body = await decode_body(request, CallBody)
-        caller = ANONYMOUS if body.thread_id is None else Caller(thread_id=body.thread_id)
+        profile, thread_id = _find_profile(request), body.thread_id
+        if profile is not None and thread_id not in (None, ANONYMOUS.thread_id) and self._conversations is not None:
+            # Whoever knows the id of a thread could read its shared files.
+            await check_thread(await self._conversations(), thread_id, request)
+        caller = _create_caller(thread_id, profile)
         started = time.perf_counter()
         with DisconnectWatch(request.receive):
             try:
@@ -160,10 +179,21 @@ class ToolRoutes:
         return HttpResponse.of_json((await self._registry.reload()).to_reloaded().to_json())
 
 
-def _list_tools(generation: Generation) -> ToolList:
-    tools = [tool.info for tool in generation.tools.values()]
+def _find_profile(request: HttpRequest) -> str | None:
+    access = find_access(request.scope)
+    return None if access is None else access.profile
+
+
+def _create_caller(thread_id: str | None, profile: str | None) -> Caller:
+    if thread_id is None:
+        return ANONYMOUS if profile is None else Caller(profile=profile)
+    return Caller(thread_id=thread_id, profile=profile)
+
+
+def _list_tools(view: ToolView, problems: tuple[Problem, ...]) -> ToolList:
+    tools = [tool.info for tool in view.tools.values()]
     counts = ToolCounts(total=len(tools), **Counter[str](tool.provenance.source for tool in tools))
-    return ToolList(tools=tools, counts=counts, generation=generation.number, quarantined=generation.problems)
+    return ToolList(tools=tools, counts=counts, generation=view.number, quarantined=problems)
 
 
 def _unknown_tool(error: UnknownToolError, request: HttpRequest) -> HttpResponse:

@@ -207,6 +207,16 @@ _STEPS = Migration(
     ),
 )
 
+_TOOLS_OF_RESULTS = Migration(
+    version=10,
+    statements=("ALTER TABLE results ADD COLUMN tool TEXT", "ALTER TABLE results ADD COLUMN thread_id TEXT"),
+)
+
+_PROFILES = Migration(
+    version=11,
+    statements=("ALTER TABLE runs ADD COLUMN profile TEXT", "ALTER TABLE tasks ADD COLUMN profile TEXT"),
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     _FIRST,
     _UNFINISHED_BY_THREAD,
@@ -217,6 +227,8 @@ MIGRATIONS: tuple[Migration, ...] = (
     _SHARED_FILES,
     _TASKS,
     _STEPS,
+    _TOOLS_OF_RESULTS,
+    _PROFILES,
 )
 
 _version = Table("toolstead_version", MetaData(), Column("version", Integer, nullable=False))

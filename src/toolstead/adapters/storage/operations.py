@@ -192,7 +192,7 @@ def end_runs(endings: Sequence[tuple[str, Ending]]) -> Operation[list[list[Event
     return Operation(
         apply=end_rows,
         runs=[run_id for run_id, _ in endings],
-        shares=[run_id for run_id, ending in endings if ending.has_share],
+        shares=[run_id for run_id, ending in endings if ending.shared_root is not None],
     )
 
 
@@ -207,13 +207,13 @@ def end_run_row(ledger: Ledger, run: Run, ending: Ending) -> None:
 def _settle_tasks(ledger: Ledger, run_id: str, ending: Ending) -> None:
     """What the end of a run means for its tree; of a run that another process held, nothing is known."""
     is_interrupted = ending.status in INTERRUPTED
-    if ending.has_share or is_interrupted:
-        settle_run_share(ledger.known, run_id, ending.usage)
+    if ending.shared_root is not None or is_interrupted:
+        settle_run_share(ledger.known, run_id, ending.usage, ending.shared_root)
     if ending.has_tasks and not is_interrupted:  # before the results are settled: theirs are among them
         end_waited_children(ledger, run_id, ending.ended_at)
     if ending.has_tasks or is_interrupted:
         settle_run(ledger.connection, run_id, ending.status, ending.ended_at)
-    if ending.status == "cancelled" and ending.has_share and ending.usage is not None:
+    if ending.status == "cancelled" and ending.shared_root is not None and ending.usage is not None:
         add_late_usage(ledger.connection, run_id, ending.usage)
 
 

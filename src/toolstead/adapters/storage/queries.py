@@ -35,6 +35,7 @@ from toolstead.adapters.storage.tables import (
     MESSAGES,
     PENDING,
     PLUGINS,
+    RESULTS,
     RUNS,
     THREADS,
     approvals,
@@ -43,7 +44,6 @@ from toolstead.adapters.storage.tables import (
     messages,
     plugin_values,
     plugins,
-    results,
     run_commands,
     runs,
     threads,
@@ -53,6 +53,7 @@ from toolstead.errors import NotFoundError
 from toolstead.orchestrator.store import Accepted, MessagePage, RunCommand
 from toolstead.types.approval import Approval
 from toolstead.types.plugin_row import PluginRow
+from toolstead.types.result import KeptResult
 from toolstead.types.run import Run
 from toolstead.types.thread import Message, Thread
 
@@ -257,17 +258,19 @@ def remove_command(connection: Connection, id: str) -> bool:
     return connection.execute(delete(run_commands).where(run_commands.c.id == id)).rowcount == 1
 
 
-def keep_result(connection: Connection, handle: str, content: bytes) -> None:
+def keep_result(connection: Connection, handle: str, result: KeptResult) -> None:
     """A handle's content stands for good; one that is there is replaced."""
-    _put_row(connection, results, {"handle": handle}, {"content": content, "created_at": time.time()})
+    _put_row(
+        connection, RESULTS.table, {"handle": handle}, {**RESULTS.encode_values(result), "created_at": time.time()}
+    )
 
 
-def read_result(connection: Connection, handle: str) -> bytes:
+def read_result(connection: Connection, handle: str) -> KeptResult:
     """Raises NotFoundError."""
-    content = connection.execute(select(results.c.content).where(results.c.handle == handle)).scalar()
-    if content is None:
+    row = connection.execute(select(RESULTS.table).where(RESULTS.table.c.handle == handle)).first()
+    if row is None:
         raise NotFoundError("result", handle)
-    return bytes(content)
+    return RESULTS.decode_row(row)
 
 
 def list_plugins(connection: Connection) -> dict[str, PluginRow]:
@@ -333,6 +336,7 @@ def expire_events(connection: Connection, before: float, last: int) -> int:
 
 def expire_results(connection: Connection, before: float) -> int:
     """Delete some of what is older."""
+    results = RESULTS.table
     chosen = select(results.c.handle).where(results.c.created_at < before).limit(EXPIRED_TOGETHER)
     return connection.execute(delete(results).where(results.c.handle.in_(chosen))).rowcount
 

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 import msgspec.inspect
-from sqlalchemy import BigInteger, Boolean, Column, Double, MetaData, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Double, LargeBinary, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
 from toolstead.errors import NotFoundError
@@ -233,5 +233,6 @@ _COLUMN_TYPES: dict[type[msgspec.inspect.Type], tuple[type[TypeEngine[Any]], _Co
     msgspec.inspect.IntType: (BigInteger, None, None),
     msgspec.inspect.FloatType: (Double, None, None),
     msgspec.inspect.BoolType: (Boolean, None, None),
+    msgspec.inspect.BytesType: (LargeBinary, None, bytes),
 }
 """A field's type → its column's, and how values are encoded and decoded."""

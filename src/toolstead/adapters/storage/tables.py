@@ -40,6 +40,7 @@ from toolstead.orchestrator.store import Ending, Resolution, RunCommand
 from toolstead.types.approval import Approval
 from toolstead.types.event import NewEvent
 from toolstead.types.plugin_row import PluginRow
+from toolstead.types.result import KeptResult
 from toolstead.types.run import Run
 from toolstead.types.step import StepBatch
 from toolstead.types.task import Attempt, Task, TreeBudget
@@ -88,11 +89,11 @@ EVENTS = StructRows("events", NewEvent, metadata, _number_column())
 EVENTS.table.append_column(Column("first_n", BigInteger))
 EVENTS.table.append_column(Column("parts", Text))
 
-results = Table(
+RESULTS = StructRows(
     "results",
+    KeptResult,
     metadata,
     Column("handle", Text, primary_key=True),
-    Column("content", LargeBinary, nullable=False),
     Column("created_at", Double, nullable=False),
 )
 

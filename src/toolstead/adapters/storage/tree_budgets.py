@@ -68,11 +68,16 @@ def settle_share_now(share: TreeShare) -> Operation[None]:
     )
 
 
-def settle_run_share(known: KnownTasks, run_id: str, used: Usage | None) -> None:
-    """Give back what an ended run held; without a figure, it has used what it said last."""
-    share = known.find_share(run_id)
+def settle_run_share(known: KnownTasks, run_id: str, used: Usage | None, root_run_id: str | None = None) -> None:
+    """Give back what an ended run held; without a figure, it has used what it said last.
+
+    A run that ended before it was granted anything has no share yet, and what it used counts all the same.
+    """
+    stored = share = known.find_share(run_id)
+    if share is None and root_run_id is not None and used is not None:
+        share = TreeShare(run_id=run_id, root_run_id=root_run_id)
     tree = None if share is None else known.find_tree(share.root_run_id)
     if share is not None and tree is not None:
         tree, share = settle_share(tree, share, used or share.used)
         known.set_tree(tree)
-        known.set_share(share)
+        known.set_share(share, is_new=stored is None)

@@ -49,6 +49,8 @@ class CommandContext:
     project: Path | None = None
     overrides: tuple[str, ...] = ()
     verbose: int = 0
+    profile: str | None = None
+    """Of `toolstead mcp` alone: the profile whose tools are served."""
 
     def find_places(self) -> Places:
         """Where this project, the user's folder and the data are."""

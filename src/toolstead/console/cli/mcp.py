@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from toolstead.console.cli.group import common_options
@@ -10,11 +12,12 @@ from toolstead.console.cli.stdio import serve
 
 
 @click.command("mcp")
+@click.option("--profile", metavar="NAME", help="Offer only the tools of this profile, as [profiles.NAME] says.")
 @click.option("--no-fast-path", is_flag=True, help="Leave every message to the MCP SDK.")
 @common_options
-def mcp(invocation: CommandContext, no_fast_path: bool) -> int:
+def mcp(invocation: CommandContext, profile: str | None, no_fast_path: bool) -> int:
     """Serve MCP on stdin and stdout.
 
     stdout is the wire; what tools print goes to stderr, and so does the log.
     """
-    return serve(invocation, fast_path=not no_fast_path)
+    return serve(replace(invocation, profile=profile), fast_path=not no_fast_path)

@@ -8,6 +8,9 @@ from toolstead.app.server_file import ServerAddress
 from toolstead.console.cli.group import common_options
 from toolstead.console.cli.invocation import CommandContext, collect_seldom
 
+MOST_PROFILES = 10
+"""Profiles whose addresses are shown at the start."""
+
 
 @click.command("serve")
 @click.option("--host", metavar="HOST", help="The address to bind; not loopback needs a token.")
@@ -28,6 +31,7 @@ def serve(invocation: CommandContext, host: str | None, port: int | None, dev: b
 
 async def _serve(invocation: CommandContext, host: str | None, port: int | None, *, dev: bool, fast_path: bool) -> int:
     async with invocation.make_stead(watch=True, follow=dev) as stead:
+        profiles = list(stead.loaded.settings.profiles)
 
         def print_address(address: ServerAddress) -> None:
             url, key = address.url, f"?token={address.new_token}" if address.new_token else ""
@@ -35,6 +39,7 @@ async def _serve(invocation: CommandContext, host: str | None, port: int | None,
                 f"toolstead serves {stead.registry.get_tool_count()} tools of {stead.places.project}",
                 f"  REST  {url}/api/tools",
                 f"  MCP   {url}/mcp",
+                *(f"  MCP   {url}/mcp/{name}" for name in profiles[:MOST_PROFILES]),
                 f"  docs  {url}/docs{key}",
             ]
             if address.new_token:

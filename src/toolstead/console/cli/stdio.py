@@ -25,12 +25,12 @@ def serve(invocation: CommandContext, *, fast_path: bool = True) -> int:
 def plainly_asked(words: Sequence[str]) -> CommandContext | None:
     """What `toolstead … mcp …` was asked, where click would surely understand the same; None leaves it to click.
 
-    Known are `mcp`, `--project` with a folder that can be read, `--set` and `-v`, before the command and after it.
-    Anything else, and whatever click might refuse, is none of these.
+    Known are `mcp`, `--project` with a folder that can be read, `--set` and `-v`, before the command and after it,
+    and `--profile` after it. Anything else, and whatever click might refuse, is none of these.
     """
     project: Path | None = None
     overrides: list[str] = []
-    verbose, verbose_before, asked = 0, 0, False
+    verbose, verbose_before, asked, profile = 0, 0, False, None
     rest = iter(words)
     for word in rest:
         name, given, value = word.partition("=")
@@ -38,24 +38,28 @@ def plainly_asked(words: Sequence[str]) -> CommandContext | None:
             asked, verbose_before, verbose = True, verbose, 0
         elif word in ("-v", "--verbose"):
             verbose += 1
-        elif name in ("--project", "--set"):
+        elif name in ("--project", "--set") or (name == "--profile" and asked):
             text = value if given else next(rest, "-")
             if not text or text.startswith("-") or (name == "--project" and not os.access(text, os.R_OK)):
                 return None
             if name == "--set":
                 overrides.append(text)
+            elif name == "--profile":
+                profile = text
             else:
                 project = Path(text)
         else:
             return None
-    found = CommandContext(project=project, overrides=tuple(overrides), verbose=max(verbose, verbose_before))
+    found = CommandContext(
+        project=project, overrides=tuple(overrides), verbose=max(verbose, verbose_before), profile=profile
+    )
     return found if asked else None
 
 
 async def _serve(invocation: CommandContext, *, fast_path: bool) -> int:
     async with invocation.make_stead(watch=True, ask=False) as stead:
         collect_seldom()
-        serving = asyncio.ensure_future(stead.serve_stdio(fast_path=fast_path))
+        serving = asyncio.ensure_future(stead.serve_stdio(fast_path=fast_path, profile=invocation.profile))
         with take_signals(serving.cancel), suppress(asyncio.CancelledError):
             await serving
     return 0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun
+from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun, echo_json, json_option
 from toolstead.console.cli.invocation import CommandContext
 
 if TYPE_CHECKING:
@@ -20,26 +21,44 @@ if TYPE_CHECKING:
 
 @click.command("check")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@json_option
 @common_options
-def check_files(invocation: CommandContext, paths: tuple[Path, ...]) -> int:
+def check_files(invocation: CommandContext, paths: tuple[Path, ...], *, as_json: bool) -> int:
     """Check tool files: every problem as file:line:column, exit status 1 when there is one.
 
-    PATHS are files or folders; without any, the folders that are in use.
+    Warnings and notes say which known clients cannot take a good tool as it is; they do not change the exit status.
+
+    PATHS are files or folders; without any, the folders that are in use, and the prompts beside them.
     """
+    from toolstead.agents.catalogue import describe_finding
     from toolstead.tools.sources.json_files import describe_problem
+    from toolstead.tools.sources.json_warnings import describe_warning
 
     async def run() -> int:
         _must_exist(paths)
-        loaded = invocation.make_stead().read_tool_files([path.absolute() for path in paths])
+        stead = invocation.make_stead()
+        loaded = stead.read_tool_files([path.absolute() for path in paths])
         problems = [problem for file in loaded for problem in file.problems]
+        warnings = [warning for file in loaded for warning in file.warnings]
+        tools = [tool.info.name for file in loaded for tool in file.tools]
+        of_prompts = () if paths else stead.check_prompt_files()
+        is_bad = bool(problems) or any(finding.severity == "error" for finding in of_prompts)
+        if as_json:
+            shown = {"problems": problems, "warnings": warnings, "prompts": of_prompts}
+            sent = {key: [found.to_json() for found in findings] for key, findings in shown.items()}
+            echo_json({"files": len(loaded), "tools": tools, **sent})
+            return FAILED if is_bad else DONE
         for problem in problems:
             click.echo(describe_problem(problem))
-        tools = sum(len(file.tools) for file in loaded)
-        click.echo(
-            f"{count_noun(len(loaded), 'file')}, {count_noun(tools, 'good tool')}, {_count_problems(len(problems))}",
-            err=True,
-        )
-        return FAILED if problems else DONE
+        for warning in warnings:
+            click.echo(describe_warning(warning))
+        for finding in of_prompts:
+            click.echo(describe_finding(finding))
+        kinds = Counter(finding.severity for finding in (*warnings, *of_prompts) if finding.severity != "error")
+        counts = [count_noun(len(loaded), "file"), count_noun(len(tools), "good tool"), _count_problems(len(problems))]
+        counts += [count_noun(kinds[kind], kind) for kind in ("warning", "note") if kinds[kind]]
+        click.echo(", ".join(counts), err=True)
+        return FAILED if is_bad else DONE
 
     return invocation.run(run(), level=logging.WARNING)
 

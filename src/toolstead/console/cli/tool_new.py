@@ -172,6 +172,7 @@ def _name_holder(stead: Toolstead, name: str, path: Path, *, in_project: bool) -
 def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in_project: bool) -> int:
     """Open a file in the editor, and check it when the editor is closed."""
     from toolstead.tools.sources.json_files import describe_problem
+    from toolstead.tools.sources.json_warnings import describe_warning
 
     try:
         status = subprocess.run(command, check=False).returncode  # noqa: S603 - the user's own editor
@@ -185,6 +186,8 @@ def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in
     invocation.run(_log_warnings(stead, path), level=logging.WARNING)
     for problem in file.problems:
         click.echo(describe_problem(problem))
+    for warning in file.warnings:
+        click.echo(describe_warning(warning), err=True)
     if file.problems:
         click.echo(f"{count_noun(len(file.problems), 'problem')}; fix the file, then: toolstead tools check", err=True)
         return FAILED

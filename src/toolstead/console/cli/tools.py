@@ -99,7 +99,7 @@ async def call_tool(stead: Toolstead, *, name: str, pairs: tuple[str, ...], give
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @stead_command
 async def show_result(stead: Toolstead, *, handle: str, as_json: bool) -> None:
-    """Print the whole of an answer that was shown in part, by its HANDLE."""
+    """Print the whole of an answer that was shown in part, by its HANDLE or its address."""
     kept = await stead.kept_result(handle)
     if as_json:
         click.echo(json.dumps(kept, indent=2, ensure_ascii=False))

@@ -26,7 +26,7 @@ import msgspec
 
 from toolstead.schema.visible import escape_unseen
 from toolstead.tools.sources import Offers, SourceChanges
-from toolstead.types.tool import Problem
+from toolstead.types.tool import ClientWarning, Problem
 
 if TYPE_CHECKING:
     from toolstead.tools.definition import RegisteredTool
@@ -58,11 +58,13 @@ class LoadedFile(msgspec.Struct, frozen=True, kw_only=True):
         tools: Its good tools.
         problems: What is wrong in it.
         examples: The examples of its good tools, by name.
+        warnings: What known clients cannot take of its good tools; only where the file was read to be checked.
     """
 
     path: Path
     tools: tuple[RegisteredTool, ...] = ()
     problems: tuple[Problem, ...] = ()
+    warnings: tuple[ClientWarning, ...] = ()
     examples: Mapping[str, Sequence[Example]] = msgspec.field(default_factory=dict[str, Sequence[Example]])
 
 
@@ -179,7 +181,18 @@ class JsonFiles:
         files = dict.fromkeys((*found, *named))
         unreadable = [LoadedFile(path=Path(problem.source), problems=(problem,)) for problem in problems]
         held = dict(taken)
-        return [*unreadable, *(_without_taken(self._read(path, _read_content(path)), held) for path in files)]
+        return [*unreadable, *(self._read_aside(path, held) for path in files)]
+
+    def _read_aside(self, path: Path, held: dict[str, str]) -> LoadedFile:
+        """Read one file, with warnings."""
+        from toolstead.tools.sources.json_warnings import find_client_warnings
+
+        data = _read_content(path)
+        file = _without_taken(self._read(path, data), held)
+        if isinstance(data, str):
+            return file
+        warnings = find_client_warnings(file.path, data, [tool.info for tool in file.tools])
+        return msgspec.structs.replace(file, warnings=warnings)
 
     async def _run_aside(self, look: Callable[[], _Seen]) -> _Seen:
         """Look at files in a worker thread, so that the event loop goes on; nothing is changed there.

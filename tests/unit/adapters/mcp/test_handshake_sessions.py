@@ -21,9 +21,9 @@ class Ended:
 async def test_a_session_is_known_until_it_ends() -> None:
     sessions = HandshakeSessions(Ended().end)
     sessions.add_session(b"a", "")
-    forget = sessions.learn_session("a")
+    forget = sessions.learn_session("a", None)
     assert forget is not None
-    assert sessions.learn_session("a") is None
+    assert sessions.learn_session("a", None) is None
     assert sessions.find_session(b"a") is not None
     forget()
     assert sessions.find_session(b"a") is None
@@ -34,7 +34,7 @@ async def test_a_session_that_ended_before_it_was_learned_of_is_not_learned_of_a
     sessions.add_session(b"a", "")
     # Its client ended it while the SDK still dealt with the message that it is initialized.
     sessions.forget_session(b"a")
-    assert sessions.learn_session("a") is None
+    assert sessions.learn_session("a", None) is None
     assert sessions.find_session(b"a") is None
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final, Self, cast
 
 from msgspec import UNSET
 
+from toolstead.adapters.http.access import find_holder
 from toolstead.adapters.http.asgi import (
     ASGIApp,
     BufferedBody,
@@ -33,6 +34,9 @@ from toolstead.adapters.mcp.fast_path.messages import (
     MODERN_VERSION,
     CallToolMessage,
     HandshakeMessage,
+    ListPrompts,
+    ListResources,
+    ListTemplates,
     ListTools,
     MessageId,
     ModernMessage,
@@ -138,6 +142,7 @@ class HttpFastPath:
                     version in _HANDSHAKE
                     and (session := self._sessions.find_session(headers.get(b"mcp-session-id")))
                     and session.is_initialized
+                    and session.holder == find_holder(scope)
                 ):
                     with session:
                         if await self._answer_handshake(read_handshake(body), session, send):
@@ -158,6 +163,7 @@ class HttpFastPath:
                 headers.get(b"mcp-method") == b"tools/call"
                 and headers.get(b"mcp-name") == params.name.encode()
                 and self._fast_path.is_plain(params.name)
+                and not self._fast_path.asks_client(params.meta.elicitation)
             ):
                 # Most calls finish in one step and need no watcher.
                 answer: Any = start_coroutine(self._fast_path.call(message, modern=True))
@@ -169,8 +175,12 @@ class HttpFastPath:
                         return answer is not None
                     return True  # the client has disconnected
             case ListTools(id=id, params=params) if headers.get(b"mcp-method") == b"tools/list":
-                page = self._fast_path.render_page(params.cursor, modern=True)
+                page = self._fast_path.render_page(params.cursor, params.meta.client_name, modern=True)
                 answer = None if page is None else render_answer(id, page)
+            case ListPrompts() | ListResources() | ListTemplates() if (
+                headers.get(b"mcp-method") == str(message.__struct_config__.tag).encode()
+            ):
+                answer = await self._fast_path.list_parts(message, modern=True)
             case _:
                 return False
         if answer is not None:
@@ -183,14 +193,18 @@ class HttpFastPath:
             return False
         match message:
             case CallToolMessage(id=id, params=params) if (
-                self._fast_path.is_plain(params.name) and str(id) not in session.calls
+                self._fast_path.is_plain(params.name)
+                and str(id) not in session.calls
+                and not self._fast_path.asks_client(session.elicitation)
             ):
                 answer: Any = start_coroutine(self._fast_path.call(message, modern=False))
                 if type(answer) is SuspendedCoroutine:
                     return await self._finish_call(id, session, answer.resume(), send)
             case ListTools(id=id, params=params):
-                page = self._fast_path.render_page(params.cursor, modern=False)
+                page = self._fast_path.render_page(params.cursor, session.client, modern=False)
                 answer = None if page is None else render_answer(id, page)
+            case ListPrompts() | ListResources() | ListTemplates():
+                answer = await self._fast_path.list_parts(message, modern=False)
             case _:
                 return False
         if answer is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from itertools import accumulate
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -21,7 +21,7 @@ MODERN_VERSION: Final = "2026-07-28"
 
 MessageId: TypeAlias = int | str
 _Object: TypeAlias = dict[str, Any]
-_Level: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 CALL_ID_KEY: Final = "claudecode/toolUseId"
 """Where Claude Code sends the model's own id of a call."""
@@ -55,9 +55,19 @@ class Meta(Struct):
     version: Any = field(default=UNSET, name="io.modelcontextprotocol/protocolVersion")
     capabilities: _Capabilities | UnsetType = field(default=UNSET, name="io.modelcontextprotocol/clientCapabilities")
     client: _Implementation | None = field(default=None, name="io.modelcontextprotocol/clientInfo")
-    level: _Level | None = field(default=None, name="io.modelcontextprotocol/logLevel")
+    level: LogLevel | None = field(default=None, name="io.modelcontextprotocol/logLevel")
     progressToken: MessageId | UnsetType = UNSET  # noqa: N815 - as on the wire
     call_id: Any = field(default=None, name=CALL_ID_KEY)
+
+    @property
+    def elicitation(self) -> dict[str, _Object] | None:
+        """What the client declares as `elicitation`, in the modern protocol version."""
+        return None if self.capabilities is UNSET else self.capabilities.elicitation
+
+    @property
+    def client_name(self) -> str | None:
+        """The name that the client gives itself, in the modern protocol version."""
+        return None if self.client is None else self.client.name
 
 
 class Nothing(Struct, forbid_unknown_fields=True):
@@ -85,6 +95,32 @@ class Introduction(Nothing, forbid_unknown_fields=True, kw_only=True):
     protocolVersion: str  # noqa: N815 - as on the wire
     capabilities: _Capabilities
     clientInfo: _Implementation  # noqa: N815 - as on the wire
+
+
+class ListenFilter(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What a subscription asks for; the names are the protocol's."""
+
+    toolsListChanged: bool | None = None  # noqa: N815 - as on the wire
+    promptsListChanged: bool | None = None  # noqa: N815 - as on the wire
+    resourcesListChanged: bool | None = None  # noqa: N815 - as on the wire
+    resourceSubscriptions: list[str] | None = None  # noqa: N815 - as on the wire
+
+    def only_honored(self) -> ListenFilter:
+        """The same without what asks for nothing."""
+        return ListenFilter(
+            toolsListChanged=self.toolsListChanged or None,
+            promptsListChanged=self.promptsListChanged or None,
+            resourcesListChanged=self.resourcesListChanged or None,
+            resourceSubscriptions=self.resourceSubscriptions or None,
+        )
+
+
+class _Listening(Nothing, forbid_unknown_fields=True, kw_only=True):
+    notifications: ListenFilter
+
+
+class _Level(Nothing, forbid_unknown_fields=True, kw_only=True):
+    level: LogLevel
 
 
 class _Cancelling(Nothing, forbid_unknown_fields=True, kw_only=True):
@@ -133,15 +169,27 @@ class ListTools(_ListRequest, tag="tools/list"):
 
 
 class ListPrompts(_ListRequest, tag="prompts/list"):
-    """`prompts/list`: some clients send it without checking the capabilities."""
+    """`prompts/list`."""
 
 
 class ListResources(_ListRequest, tag="resources/list"):
-    """As `prompts/list`."""
+    """`resources/list`."""
 
 
 class ListTemplates(_ListRequest, tag="resources/templates/list"):
-    """As `prompts/list`."""
+    """`resources/templates/list`."""
+
+
+class Listen(_Request, tag="subscriptions/listen"):
+    """`subscriptions/listen`: stays open until the client cancels it or disconnects."""
+
+    params: _Listening
+
+
+class SetLevel(_Request, tag="logging/setLevel"):
+    """`logging/setLevel`."""
+
+    params: _Level
 
 
 class Initialized(_Message, tag="notifications/initialized"):
@@ -165,11 +213,11 @@ class AnyMessage(Struct):
     params: Any = None
 
 
-Unserved = ListPrompts | ListResources | ListTemplates
-"""Requests for features that this server does not have."""
-SharedMessage = CallToolMessage | ListTools | Unserved | Cancelled
-HandshakeMessage = SharedMessage | Initialize | Ping | Initialized
-ModernMessage = SharedMessage | Discover
+PartsList = ListPrompts | ListResources | ListTemplates
+"""Requests for the lists of what is offered besides tools."""
+SharedMessage = CallToolMessage | ListTools | PartsList | Cancelled
+HandshakeMessage = SharedMessage | Initialize | Ping | SetLevel | Initialized
+ModernMessage = SharedMessage | Discover | Listen
 NoMessage = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What the decoders raise for messages that the fast path does not accept."""
 
@@ -220,6 +268,24 @@ def cancelled_id(data: bytes) -> MessageId | None:
             case _:
                 pass
     return None
+
+
+def client_name_in(params: Any) -> str | None:
+    """The name in the parameters of an `initialize`; None if there is none."""
+    match params:
+        case {"clientInfo": {"name": str() as name}}:
+            return name
+        case _:
+            return None
+
+
+def elicitation_in(params: Any) -> _Object | None:
+    """What the parameters of an `initialize` declare as `elicitation`; None if nothing."""
+    match params:
+        case {"capabilities": {"elicitation": dict()}}:
+            return cast("_Object", params["capabilities"]["elicitation"])
+        case _:
+            return None
 
 
 def check_skipped(data: bytes) -> bytes:
