@@ -155,15 +155,12 @@ class FolderWatcher(BackgroundWatcher):
 
     async def _report_changes(self, paths: Collection[Path]) -> None:
         try:
-            changed = await asyncio.to_thread(self._files.find_changed, paths)
-            unsettled = await asyncio.to_thread(self._files.find_unsettled, changed)
-            if settled := [path for path in changed if path not in unsettled]:
-                await self._on_change(settled)
-            if unsettled:
-                logger.debug("%s: not finished, looking again", ", ".join(map(str, unsettled)))
-                await asyncio.sleep(SECOND_LOOK)
-                if changed := await asyncio.to_thread(self._files.find_changed, unsettled):
-                    await self._on_change(changed)
+            if changed := await asyncio.to_thread(self._files.find_changed, paths):
+                await self._on_change(changed)
+                if unfinished := self._files.unfinished:
+                    logger.debug("%s: not finished, looking again", ", ".join(sorted(map(str, unfinished))))
+                    await asyncio.sleep(SECOND_LOOK)
+                    await self._on_change(unfinished)
         except Exception:
             logger.exception("a change of %s could not be applied", ", ".join(sorted(map(str, paths))[:5]))
 

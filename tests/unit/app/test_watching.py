@@ -28,18 +28,22 @@ class Files:
         present = [file for folder in folders if folder.is_dir() for file in folder.iterdir()]
         self.known = {file: file.read_text() for file in present}
         self.told: asyncio.Queue[dict[str, str | None]] = asyncio.Queue()
+        self.unfinished: frozenset[Path] = frozenset()
 
     def find_changed(self, paths: Iterable[Path]) -> list[Path]:
         inside = [file for path in paths for file in self._in(path)]
         return [file for file in dict.fromkeys(inside) if self._text(file) != self.known.get(file)]
 
-    def find_unsettled(self, paths: Iterable[Path]) -> list[Path]:
-        return [path for path in paths if (self._text(path) or "…").endswith("…")]
-
     async def take(self, paths: Collection[Path]) -> None:
         texts = {path: self._text(path) for path in paths}
-        self.known = {path: text for path, text in {**self.known, **texts}.items() if text is not None}
-        self.told.put_nowait({path.name: text for path, text in texts.items()})
+        waits = {path for path, text in texts.items() if (text or "…").endswith("…")}
+        self.unfinished = frozenset(waits - self.unfinished)
+        news = {
+            path: text for path, text in texts.items() if path not in self.unfinished and text != self.known.get(path)
+        }
+        self.known = {path: text for path, text in {**self.known, **news}.items() if text is not None}
+        if news:
+            self.told.put_nowait({path.name: text for path, text in news.items()})
 
     async def next(self) -> dict[str, str | None]:
         return await asyncio.wait_for(self.told.get(), PATIENCE)

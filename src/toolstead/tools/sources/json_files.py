@@ -101,6 +101,8 @@ class JsonFiles:
         name: The source's name.
         folders: Where they are.
         is_unread: Whether something could not be read at the last load, though it may be as it was.
+        unfinished: Files that were missing or cut off when a watcher saw them change, and were left as they were: an
+            editor may still be writing them. Whoever refreshes them again takes them as they are then.
     """
 
     def __init__(self, folders: Sequence[Path], reader: Reader, *, name: str = "json") -> None:
@@ -110,6 +112,7 @@ class JsonFiles:
         self._kept: dict[Path, _KeptFile] = {}
         self._folder_problems: tuple[Problem, ...] = ()
         self.is_unread = False
+        self.unfinished: frozenset[Path] = frozenset()
 
     async def load(self) -> Offers:
         """Look at every file; read those that changed."""
@@ -124,11 +127,11 @@ class JsonFiles:
         return Offers(tools=tools, problems=self._collect_problems())
 
     async def refresh(self, paths: Collection[Path] | None = None) -> SourceChanges:
-        """Look again at some files only, such as those a watcher saw change; by default at all of them."""
+        """Look again at the files that a watcher saw change, where an unfinished one gets a second look; or at all."""
         gone: list[RegisteredTool] = []
         fresh: list[RegisteredTool] = []
         before = self._kept
-        self._kept, looked_at = await self._run_aside(partial(self._look_at_some, paths))
+        self._kept, looked_at, self.unfinished = await self._run_aside(partial(self._look_at_some, paths))
         for path in looked_at:
             was, now = before.get(path), self._kept.get(path)
             if was is not None and now is not None and was.tools is now.tools and was.problems is now.problems:
@@ -160,10 +163,6 @@ class JsonFiles:
             elif self._is_own(path):
                 looked_at[path] = None
         return [path for path in looked_at if _file_signature(path) != getattr(self._kept.get(path), "signature", None)]
-
-    def find_unsettled(self, paths: Iterable[Path]) -> list[Path]:
-        """The files among these that are missing or truncated: an editor may still be writing them."""
-        return [path for path in paths if _is_cut_off(path)]
 
     def loaded_files(self) -> list[LoadedFile]:
         """Every file's good version, for `toolstead tools test`."""
@@ -211,13 +210,18 @@ class JsonFiles:
         still_there = {path: kept.signature for path, kept in self._kept.items() if path.parent in unread}
         found |= {path: _file_signature(path) or before for path, before in still_there.items()}
         with _pause_collector():
-            kept = {path: self._look_at(path, signature) for path, signature in found.items()}
+            files = ((path, self._look_at(path, signature)) for path, signature in found.items())
+            kept = {path: file for path, file in files if file is not None}
         is_unread = any(map(_may_pass, unread.values())) or any(file.signature == _NEVER for file in kept.values())
         return kept, problems, is_unread
 
-    def _look_at_some(self, paths: Collection[Path] | None) -> tuple[dict[Path, _KeptFile], list[Path]]:
-        """Every file as it is kept from now on, and those that were looked at."""
+    def _look_at_some(
+        self, paths: Collection[Path] | None
+    ) -> tuple[dict[Path, _KeptFile], list[Path], frozenset[Path]]:
+        """Every file as it is kept from now on, those that were looked at, and those that get a second look."""
         kept = dict(self._kept)
+        named = () if paths is None else frozenset(paths) - self.unfinished
+        unfinished: set[Path] = set()
         own = [
             path
             for path in dict.fromkeys(self.find_changed(self.folders) if paths is None else paths)
@@ -225,20 +229,26 @@ class JsonFiles:
         ]
         for path in own:
             signature = _file_signature(path)
-            if signature is not None:
-                kept[path] = self._look_at(path, signature)
-            else:
+            file = None if signature is None else self._look_at(path, signature, is_patient=path in named)
+            if file is None and path in named:
+                unfinished.add(path)
+            elif file is None:
                 kept.pop(path, None)
-        return kept, own
+            else:
+                kept[path] = file
+        return kept, own, frozenset(unfinished)
 
     def _is_own(self, path: Path) -> bool:
         return is_tool_file(path) and path.parent in self.folders
 
-    def _look_at(self, path: Path, signature: Signature) -> _KeptFile:
+    def _look_at(self, path: Path, signature: Signature, *, is_patient: bool = False) -> _KeptFile | None:
+        """A file as it is now; None where it is cut off and somebody is patient."""
         kept = self._kept.get(path)
         if kept is not None and kept.signature == signature:
             return kept
         data = _read_content(path)
+        if is_patient and _is_cut_off(data):
+            return None
         content = hash(data)
         if isinstance(data, _UnreadNow):
             signature = _NEVER  # the next look reads it, whether or not it changes
@@ -389,10 +399,13 @@ def _may_pass(error: OSError) -> bool:
     return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EIO, errno.ESTALE)
 
 
-def _is_cut_off(path: Path) -> bool:
+def _is_cut_off(data: bytes | str) -> bool:
+    """Whether something is not whole JSON, as a file that an editor is still writing."""
+    if isinstance(data, str):
+        return True
     try:
-        msgspec.json.decode(_read_regular(path).removeprefix(b"\xef\xbb\xbf"))
-    except (OSError, ValueError, RecursionError):
+        msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
+    except (ValueError, RecursionError):
         return True
     return False
 

@@ -152,7 +152,9 @@ async def test_two_edits_within_one_step_of_the_clock_are_both_seen(
         assert names(await files.load()) == [f"t{number}"]
 
 
-async def test_changed_and_unsettled_look_at_tool_files_of_these_folders_only(tmp_path: Path) -> None:
+async def test_changes_are_those_of_tool_files_of_these_folders_and_unfinished_files_get_a_second_look(
+    tmp_path: Path,
+) -> None:
     folder, elsewhere = tmp_path / "tools", tmp_path / "elsewhere"
     folder.mkdir()
     elsewhere.mkdir()
@@ -169,8 +171,15 @@ async def test_changed_and_unsettled_look_at_tool_files_of_these_folders_only(tm
     everything = [*folder.iterdir(), gone, elsewhere / "x.json"]
     assert set(files.find_changed(everything)) == {good, half, gone}
     assert set(files.find_changed([folder])) == {good, half, gone}
-    assert set(files.find_unsettled([good, half, gone])) == {half, gone}
-    await files.refresh(everything)
+    seen = await files.refresh(everything)
+    assert (files.unfinished, [tool.info.name for tool in seen.fresh], seen.gone, seen.problems) == (
+        {half, gone},
+        ["good"],
+        [],
+        [],
+    )
+    seen = await files.refresh(files.unfinished)
+    assert (files.unfinished, [tool.info.name for tool in seen.gone], len(seen.problems)) == (frozenset(), ["gone"], 1)
     assert files.find_changed(everything) in (
         [],
         [good],
