@@ -1,10 +1,15 @@
-"""Texts in columns of a terminal: how wide they are, cut and padded to a width, in one line and all of it visible."""
+"""Texts in columns of a terminal: how wide they are, cut and padded, in one line and all visible; and tables."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
+from toolstead.console.cli.colour import paint_text
 from toolstead.schema.visible import escape_unseen
+
+NARROWEST_COLUMN = 20
+"""The last column of a table gets so much room at least, however narrow the terminal is."""
 
 _EMOJI_STYLE = "\ufe0f"
 
@@ -32,6 +37,28 @@ def fit_text(text: str, most: int) -> str:
 def pad_text(text: str, columns: int) -> str:
     """A text with spaces after it, up to so many columns."""
     return text + " " * (columns - measure_text(text))
+
+
+def render_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None) -> list[str]:
+    """A table as lines: a row of titles, then the rows, each cell below the one above it.
+
+    Args:
+        head: The titles of the columns.
+        rows: The cells; what cannot be seen in them is escaped.
+        width: The last column is cut to fit into so many columns; None, as in a pipe, cuts nothing.
+    """
+    texts = [[escape_unseen(" ".join(cell.split()), "prose") for cell in row] for row in (head, *rows)]
+    widths = [max(map(measure_text, column)) for column in zip(*texts, strict=True)][:-1]
+    room = None if width is None else max(width - sum(widths) - 2 * len(widths), NARROWEST_COLUMN)
+    lines: list[str] = []
+    for number, (*cells, last) in enumerate(texts):
+        padded = [pad_text(cell, size) for cell, size in zip(cells, widths, strict=True)]
+        padded.append(last if room is None else fit_text(last, room))
+        if number == 0:
+            lines.append(paint_text("  ".join(padded).rstrip(), "dim"))
+        else:
+            lines.append("  ".join([paint_text(padded[0], "name"), *padded[1:]]).rstrip())
+    return lines
 
 
 def _measure_character(character: str) -> int:

@@ -27,28 +27,42 @@ DONE, FAILED, WRONG_USAGE = 0, 1, 2
 
 _T = TypeVar("_T")
 
-COMMANDS = {
-    "agents": "List, show and check agents, and begin new ones.",
-    "ask": "Ask an agent, and print its answer as it comes.",
-    "config": "Show the settings, and where each came from.",
-    "doctor": "Show which runtimes and models can be used here.",
-    "mcp": "Serve MCP on stdin and stdout.",
-    "plugins": "List and switch plugins, and set their settings.",
-    "serve": "Serve the tools over HTTP: REST and MCP.",
-    "tasks": "List, show, follow, cancel and retry delegated tasks.",
-    "threads": "List, show, rename, delete and export conversations.",
-    "tools": "List, show, call and switch tools.",
-    "trust": "Approve what a project brings, and see what changed.",
-    "vfs": "See, restore, export and import the files that agents share.",
+SECTIONS: dict[str, dict[str, str]] = {
+    "Tools": {
+        "tools": "List, show, call, write and switch tools.",
+        "mcp": "Serve MCP on stdin and stdout.",
+        "serve": "Serve the tools over HTTP: REST and MCP.",
+    },
+    "Agents": {
+        "ask": "Ask an agent, and print its answer as it comes.",
+        "threads": "List, show, rename, delete and export conversations.",
+        "agents": "List, show and check agents, and begin new ones.",
+        "tasks": "List, show, follow, cancel and retry delegated tasks.",
+        "vfs": "See, restore, export and import the files that agents share.",
+    },
+    "Set up": {
+        "doctor": "Show which runtimes and models can be used here.",
+        "config": "Show the settings, and where each came from.",
+        "trust": "Approve what a project brings, and see what changed.",
+        "plugins": "List and switch plugins, and set their settings.",
+    },
 }
+"""Every command with a line about it, by what it is for and in the order of their use."""
+
+COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
+
+
+_PROJECT = "The project's folder, unless the current one."
+_SET = "A setting for this command alone, such as tools.timeout=5."
+_VERBOSE = "Log more to stderr; twice for everything."
 
 
 class LazyGroup(click.Group):
     """A group whose commands are imported only when they run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, by name."""
-        return sorted(COMMANDS)
+        """All commands, in the order of their use."""
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
@@ -67,18 +81,24 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        column = max(map(len, COMMANDS)) + 4  # the sections stand below one another
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(column - 4), line) for name, line in commands.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--project", type=click.Path(path_type=Path), help="The project's folder.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting, such as tools.timeout=5.")
-@click.option("-v", "--verbose", count=True, help="Log more to stderr; twice for everything.")
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="`toolstead COMMAND --help` says more. Start here: docs/start.md",
+)
+@click.option("--project", type=click.Path(path_type=Path), help=_PROJECT)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=_SET)
+@click.option("-v", "--verbose", count=True, help=_VERBOSE)
 @click.version_option(package_name="toolstead", message="toolstead %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, project: Path | None, overrides: tuple[str, ...], verbose: int) -> None:
-    """Tools for AI agents: register once, call from everywhere."""
+    """Tools for AI agents: register a tool once, and every agent can use it."""
     ctx.obj = CommandContext(project=project, overrides=overrides, verbose=verbose)
 
 
@@ -89,9 +109,9 @@ url_option = click.option("--url", metavar="URL", help="The server to ask, inste
 def common_options(command: Callable[..., _T]) -> Callable[..., _T]:
     """`--project`, `--set` and `-v` on a command too; it is given them, joined with what stood before it."""
 
-    @click.option("--project", type=click.Path(path_type=Path), help="The project's folder.")
-    @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting.")
-    @click.option("-v", "--verbose", count=True, hidden=True)
+    @click.option("--project", type=click.Path(path_type=Path), help=_PROJECT)
+    @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=_SET)
+    @click.option("-v", "--verbose", count=True, help=_VERBOSE)
     @click.pass_obj
     @functools.wraps(command)
     def run_with_options(
@@ -159,6 +179,16 @@ def run_with_client(
 def terminal_width() -> int:
     """How wide texts are set: as the terminal, and at most 100 columns."""
     return min(shutil.get_terminal_size((80, 24)).columns, 100)
+
+
+def table_width() -> int | None:
+    """How wide tables are: as the terminal. In a file or a pipe nothing is cut, so None."""
+    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else None
+
+
+def examples(*lines: str) -> str:
+    """The `epilog` of a command: command lines that show its use, each kept on a line of its own."""
+    return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
 
 
 def count_noun(number: int, noun: str) -> str:
