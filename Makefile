@@ -19,13 +19,20 @@ PIP    := -m pip install -qq --disable-pip-version-check --no-input
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test quick check check-format check-lint check-types check-imports attack bench lock clean
+.PHONY: help run install uninstall test quick check check-format check-lint check-types check-imports attack bench lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 run: $(CORE) ## Start the server (ARGS="--port 8421" and the like are passed on)
 	@$(BIN)/toolstead serve $(ARGS)
+
+install: ## Put a toolstead command on your PATH (EXTRAS=models,claude adds what agents need; again to upgrade)
+	@$(usable_python)
+	@EXTRAS="$(EXTRAS)" PYTHON="$(PYTHON)" sh install.sh
+
+uninstall: ## Remove that command; your settings and data stay
+	@sh install.sh --remove
 
 test: check ## Run every check and every test (ARGS="-k name" and the like go to pytest)
 	@echo "test: pytest"
@@ -66,14 +73,22 @@ COMPILE := env -u UV_DEFAULT_INDEX -u UV_INDEX -u UV_INDEX_URL -u UV_EXTRA_INDEX
 	.cache/lock/bin/uv pip compile --no-config --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
+# What each extra needs beside core.txt, in the versions that are tested.
+LOCKED_EXTRAS := claude codex keyring models postgres
+
 lock: ## Choose versions anew and write them, with hashes, into requirements/
 	@$(usable_python)
-	@echo "lock: requirements/core.txt, requirements/quick.txt and requirements/test.txt"
+	@echo "lock: requirements/core.txt, quick.txt, test.txt, and one for each extra"
 	@$(PYTHON) -m venv --clear .cache/lock
 	@.cache/lock/bin/python $(PIP) uv==0.13.7
 	@$(COMPILE) -o requirements/core.txt pyproject.toml requirements/build.in
 	@$(COMPILE) -o requirements/test.txt -c requirements/core.txt pyproject.toml requirements/test.in
 	@$(COMPILE) -o requirements/quick.txt -c requirements/test.txt pyproject.toml requirements/quick.in
+	@for extra in $(LOCKED_EXTRAS); do \
+	    $(COMPILE) --extra $$extra -o .cache/lock/$$extra.txt -c requirements/test.txt pyproject.toml; \
+	    awk 'NR == FNR { if (/^[a-z0-9]/) core[$$0]; next } /^[a-z0-9]/ { skip = ($$0 in core) } !skip' \
+	        requirements/core.txt .cache/lock/$$extra.txt > requirements/extra-$$extra.txt; \
+	done
 
 clean: ## Remove what make and the checks have made
 	@echo "clean: $(VENV), caches and build results"

@@ -73,6 +73,18 @@ def npm() -> list[str]:
 
 
 @functools.cache
+def index() -> None:
+    """A package index that pip can fetch from.
+
+    Raises:
+        LackError: It cannot be reached.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        fetch = [sys.executable, "-m", "pip", "download", "-qq", "--disable-pip-version-check", "--no-input"]
+        _run([*fetch, "--retries=0", "--no-deps", "editables", "-d", folder], "no package index can be reached")
+
+
+@functools.cache
 def suite() -> Path:
     """The folder of the official JSON Schema test suite (`tests`, `remotes`), fetched once, by hash.
 
@@ -238,6 +250,7 @@ PROBES: dict[str, Callable[[], object]] = {
     "claude": claude,
     "codex": codex,
     "git": git,
+    "index": index,
     "kernelcache": kernelcache,
     "keyring": keyring,
     "models": models,

@@ -14,6 +14,9 @@ from tests.architecture.sources import ROOT
 
 FOLDER = ROOT / "requirements"
 LOCKS = ["core.txt", "quick.txt", "test.txt"]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+EXTRA_LOCKS = {name: f"extra-{name}.txt" for name in EXTRAS if name != "all"}
+"""Each holds what an extra needs beside the core."""
 SOURCES = {
     "core.txt": ["build.in"],
     "quick.txt": ["build.in", "quick.in"],
@@ -46,7 +49,7 @@ def _locked(name: str) -> dict[str, list[tuple[str, str | None]]]:
     return _pins((FOLDER / name).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("lock", [*LOCKS, *EXTRA_LOCKS.values()])
 def test_a_lock_holds_versions_and_hashes_and_nothing_else(lock: str) -> None:
     assert _locked(lock)
 
@@ -57,9 +60,23 @@ def test_a_larger_lock_holds_all_of_the_smaller_one(small: str, large: str) -> N
     assert {name: holding.get(name) for name in held} == held
 
 
+@pytest.mark.parametrize("extra", EXTRA_LOCKS)
+def test_the_lock_of_an_extra_holds_what_it_names_in_the_versions_that_are_tested(extra: str) -> None:
+    locked, tested = _locked(EXTRA_LOCKS[extra]), _locked("test.txt")
+    for requirement in map(Requirement, EXTRAS[extra]):
+        versions = [version for version, _ in locked[canonicalize_name(requirement.name)]]
+        assert all(requirement.specifier.contains(version, prereleases=True) for version in versions)
+    different = {
+        name: (pins, tested.get(name))
+        for name, pins in locked.items()
+        if not {version for version, _ in pins} <= {version for version, _ in tested.get(name, pins)}
+    }
+    assert not different
+    assert not locked.keys() & _locked("core.txt").keys(), "the core is installed beside it"
+
+
 def test_the_quick_lock_holds_no_extra() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    named = {canonicalize_name(Requirement(text).name) for texts in extras.values() for text in texts}
+    named = {canonicalize_name(Requirement(text).name) for texts in EXTRAS.values() for text in texts}
     assert named - {"toolstead"}
     assert not (named - {"toolstead"}) & _locked("quick.txt").keys()
 
@@ -85,7 +102,7 @@ def test_the_sources_of_the_locks_hold_no_option_but_each_other() -> None:
 
 
 def test_there_are_no_other_files_beside_the_locks() -> None:
-    assert {path.name for path in FOLDER.iterdir()} == {*LOCKS, *SOURCES["test.txt"]}
+    assert {path.name for path in FOLDER.iterdir()} == {*LOCKS, *EXTRA_LOCKS.values(), *SOURCES["test.txt"]}
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,6 @@ async def text_in(path: Path) -> str:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
+    """Whether a process runs; a zombie does not, nor one that is being reaped."""
     shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return shown.stdout.strip()[:1] not in {"", "Z"}
+    return shown.stdout.strip()[:1] not in {"", "Z", "X"}

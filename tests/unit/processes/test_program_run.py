@@ -82,8 +82,9 @@ def test_a_cancelled_run_leaves_no_process_alive_wherever_it_went(run: Run, tmp_
             await asyncio.wait_for(task, PATIENCE)
         return {name: int((tmp_path / name).read_text()) for name in names}
 
-    for name, number in run(main()).items():
-        assert not is_alive(number), name
+    for number in run(main()).values():
+        # It was killed, and on a busy machine that takes a moment.
+        run(until(lambda number=number: not is_alive(number)))
 
 
 async def captured(*argv: str, limit: int = 10_000, cwd: Path = Path("/")) -> tuple[int, str]:
@@ -113,7 +114,8 @@ def test_what_a_captured_program_leaves_behind_ends_with_it(way: str, run: Run, 
     script = f"{shlex.join([*STUBBORN, str(tmp_path), way])} & until {started}; do :; done"
     assert run(captured("sh", "-c", script))[0] == 0
     for name in ("itself", way):
-        assert not is_alive(int((tmp_path / name).read_text())), name
+        number = int((tmp_path / name).read_text())
+        run(until(lambda number=number: not is_alive(number)))
 
 
 def test_a_captured_program_that_cannot_be_started_leaves_nothing(run: Run) -> None:
