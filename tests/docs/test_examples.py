@@ -47,39 +47,6 @@ def help_text(*group: str) -> str:
     return done.stdout
 
 
-def test_the_readme_example_prints_what_its_comments_say(tmp_path: Path) -> None:
-    example, _ = PYTHON.findall((ROOT / "README.md").read_text("utf-8"))
-    assert len([line for line in example.splitlines() if line.strip()]) <= 20
-    done = subprocess.run(
-        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=60, check=True
-    )
-    assert done.stdout.splitlines()[0] == "HELLO HELLO"
-    assert "/text: expected string, got number 5" in done.stdout
-
-
-async def test_the_readme_plugin_has_a_person_asked(home: Path, tmp_path: Path) -> None:
-    from toolstead import Toolstead, tool
-
-    @tool
-    async def mail__send(to: str) -> str:
-        """Send a mail."""
-        return f"sent to {to}"
-
-    _, example = PYTHON.findall((ROOT / "README.md").read_text("utf-8"))
-    folder = home / ".config" / "toolstead" / "plugins"
-    folder.mkdir(parents=True)
-    (folder / "careful.py").write_text(example, "utf-8")
-    async with Toolstead(tmp_path) as stead:
-        stead.registry.register(mail__send)
-        with stead.events(["approval.requested"]) as asked:
-            sending = asyncio.create_task(stead.call("mail__send", {"to": "ada"}))
-            event = await asyncio.wait_for(anext(asked), 30)
-        assert (event.data["plugin"], event.data["reason"]) == ("careful", "it sends a mail")
-        assert not sending.done()
-        sending.cancel()
-        assert not (await stead.call("workspace-info")).is_error
-
-
 @pytest.mark.parametrize("command", commands())
 def test_every_toolstead_command_shown_exists(command: str) -> None:
     words = shlex.split(command)
@@ -132,18 +99,3 @@ async def run(code: str, tail: str = "", **names: Any) -> Any:
     scope: dict[str, Any] = {**names}
     exec(compile(f"async def block():\n{body}", "example", "exec", dont_inherit=True), scope)
     return await scope["block"]()
-
-
-async def test_the_readme_tool_file_works_as_it_stands(tmp_path: Path) -> None:
-    from toolstead import Toolstead
-
-    (file,) = re.findall(r"^```json\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    folder, project = tmp_path / "tools", tmp_path / "project"
-    folder.mkdir()
-    project.mkdir()
-    (folder / "my-tools.json").write_text(file)
-    (project / "note.txt").write_text("one\na $(touch owned) b\n")
-    async with Toolstead(project, tools_dir=folder, watch=False) as stead:
-        result = await stead.call("find-text", {"text": "$(touch owned)"})
-    assert result.text == "./note.txt:2:a $(touch owned) b\n"
-    assert not (project / "owned").exists()
