@@ -232,6 +232,22 @@ async def test_a_server_that_is_gone_is_replaced_by_this_process_and_named(tmp_p
             assert await client.list_threads(5) == []
 
 
+async def test_where_the_newest_server_of_a_project_does_not_answer_an_older_one_does(tmp_path: Path) -> None:
+    async with stead_of(tmp_path) as stead:
+        ready: asyncio.Future[ServerAddress] = asyncio.get_running_loop().create_future()
+        stop = asyncio.Event()
+        serving = asyncio.create_task(stead.serve_http(port=0, on_ready=ready.set_result, stop=stop))
+        try:
+            older = (await asyncio.wait_for(ready, PATIENCE)).url
+            servers = ServerFile(stead.places.data)
+            with servers.announce_server(stead.places.project, "http://127.0.0.1:9", "t"):
+                async with open_client(stead.places, no_stead, url=None, read_token=no_token) as client:
+                    assert client.url == older
+        finally:
+            stop.set()
+            await asyncio.wait_for(serving, PATIENCE)
+
+
 async def test_a_server_that_was_named_and_does_not_listen_is_no_reason_to_act_here(tmp_path: Path) -> None:
     stead = stead_of(tmp_path)
     async with open_client(stead.places, no_stead, url="http://127.0.0.1:9/", read_token=lambda: "") as client:

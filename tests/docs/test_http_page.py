@@ -129,7 +129,12 @@ async def reader(home: Path, tmp_path: Path) -> AsyncIterator[Reader]:
     command = [*TOOLSTEAD, *started.replace("8420", "0").split()]
 
     def announced() -> Any:
-        return [entry for path in home.rglob("server.json") for entry in json.loads(path.read_text()).values()]
+        return [
+            entry
+            for path in home.rglob("server.json")
+            for entries in json.loads(path.read_text()).values()
+            for entry in entries
+        ]
 
     async with running(command, errors=tmp_path / "stderr.txt", cwd=project) as program:
         (entry,) = await until(announced)

@@ -211,7 +211,7 @@ async def opened(installed: Environment, project: Path, user: Path, era: Era = "
         [*installed.toolstead, "-v", "serve", "--port", "0"], errors=project.parent / "serve.txt", cwd=project
     ) as server:
         await server.stderr_with("/docs")
-        (entry,) = json.loads((user / "data" / "server.json").read_text("utf-8")).values()
+        ((entry,),) = json.loads((user / "data" / "server.json").read_text("utf-8")).values()
         pids = project.parent / "mcp.pid"
         program = ["-c", 'echo $$ > "$0"; exec "$@"', str(pids), *installed.toolstead, "-v", "mcp"]
         second = StdioServerParameters(command="/bin/sh", args=program, cwd=project, env=dict(os.environ))

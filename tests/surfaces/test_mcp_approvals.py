@@ -53,7 +53,7 @@ class Place:
         return file.read_text(encoding="utf-8").split() if file.exists() else []
 
     async def private_token(self) -> str:
-        (server,) = json.loads(await text_in(self.folder / "home" / "data" / "server.json")).values()
+        ((server,),) = json.loads(await text_in(self.folder / "home" / "data" / "server.json")).values()
         return server["token"]
 
     @asynccontextmanager

@@ -239,7 +239,7 @@ async def test_other_credentials_cannot_answer(tmp_path: Path) -> None:
     home = tmp_path / "home"
     command = [*TOOL_SERVER, "http", "server.token=general"]
     async with served(command, tmp_path, env={"TOOLSTEAD_HOME": str(home)}) as (_, address), HttpWire(address) as wire:
-        (running_server,) = json.loads(await text_in(home / "data" / "server.json")).values()
+        ((running_server,),) = json.loads(await text_in(home / "data" / "server.json")).values()
         private = running_server["token"]
 
         async def send(token: str, **more: Any) -> Any:

@@ -149,7 +149,8 @@ async def client_of(home: Path) -> Client:
     """A client of `serve`, once it listens."""
 
     def announced() -> str:
-        entries = [entry for path in home.rglob("server.json") for entry in json.loads(path.read_text()).values()]
+        files = [json.loads(path.read_text()) for path in home.rglob("server.json")]
+        entries = [entry for file in files for servers in file.values() for entry in servers]
         return entries[0]["url"] if entries else ""
 
     return Client(await until(announced))

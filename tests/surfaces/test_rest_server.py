@@ -22,13 +22,13 @@ from tests.surfaces.test_rest_calls import Waiting, calling
 from tests.waiting import PATIENCE
 from toolstead.adapters.http import port
 from toolstead.adapters.http.asgi import Receive, Scope, Send
-from toolstead.adapters.http.options import ServerOptions
+from toolstead.adapters.http.options import ProfileOptions, ServerOptions
 from toolstead.errors import ServeError
 
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from toolstead.adapters.http.options import ServerOptions
+from toolstead.adapters.http.options import ProfileOptions, ServerOptions
 from toolstead.adapters.rest.app import create_app
 from toolstead.adapters.http.server import serve
 from toolstead.orchestrator.event_log import EventLog
@@ -130,11 +130,23 @@ async def test_a_bind_that_lets_others_in_needs_a_token(host: str) -> None:
             pytest.fail("the port must not open")
 
 
+@pytest.mark.parametrize(
+    "given", [{"token": "s3cret"}, {"token": "x" * 16, "profiles": {"readers": ProfileOptions(token="s3cret")}}]
+)
+async def test_a_bind_that_lets_others_in_takes_no_token_that_can_be_guessed(given: dict[str, Any]) -> None:
+    weak = "profiles.readers.token" if "profiles" in given else "server.token"
+    with pytest.raises(ServeError, match=f"{weak} has fewer than 16 characters, which can be guessed: .*openssl"):
+        async with running(SAY, host="0.0.0.0", **given):
+            pytest.fail("the port must not open")
+    async with running(SAY, **given) as live:
+        assert (await live.get("/api/health", authorization=f"Bearer {given['token']}")).status == 200
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", ""])
 async def test_with_a_token_a_wildcard_bind_opens_and_is_told_by_an_address_one_can_open(host: str) -> None:
-    async with running(SAY, host=host, token="s3cret") as live:
+    async with running(SAY, host=host, token="s3cret-s3cret-s3") as live:
         assert live.url == f"http://127.0.0.1:{live.port}"
-        assert (await live.get("/api/health", authorization="Bearer s3cret")).status == 200
+        assert (await live.get("/api/health", authorization="Bearer s3cret-s3cret-s3")).status == 200
 
 
 @pytest.mark.parametrize("token", ["", "s3cret"])
@@ -178,7 +190,7 @@ async def test_a_port_held_by_another_program_names_it(answers: bool, monkeypatc
     ("given", "text"),
     [
         ({"host": "no.such.host.invalid"}, "neither an address nor a name"),
-        ({"host": "192.0.2.1", "token": "x"}, "not an address of this machine"),
+        ({"host": "192.0.2.1", "token": "x" * 16}, "not an address of this machine"),
         ({"host": "127.0.0.1", "port": 70_000}, "70000 is not a port"),
         ({"host": "x" * 300}, "neither an address nor a name"),
     ],

@@ -26,6 +26,8 @@ OnEvent = Callable[[str, dict[str, Any]], object]
 SECONDS = 60.0
 """How long a server may take for one answer; a stream of events may be silent for longer."""
 
+PROBE_SECONDS = 5.0
+"""How long a server may take to say that it is there, when another one can be asked instead."""
 _THREADS_TOGETHER = 500
 """Threads that a server lists in one answer."""
 _PLUGIN = frozenset({"name", "version", "enabled", "state", "tools", "settings"})
@@ -167,15 +169,23 @@ class HttpClient:
         """Close its connections."""
         await self._client.aclose()
 
-    async def is_listening(self) -> bool:
+    async def is_listening(self, *, is_last: bool = True) -> bool:
         """Whether the server is there; one that died may still be on the list.
 
+        Args:
+            is_last: Whether there is no other to ask; else one that does not answer soon counts as absent, too.
+
         Raises:
-            ServeError: Something else answers at its address.
+            ServeError: Something else answers at its address, or nothing does in time.
         """
         try:
-            await self.describe_state()
+            async with asyncio.timeout(None if is_last else PROBE_SECONDS):
+                await self.describe_state()
         except NoListenerError:
+            return False
+        except (ServeError, TimeoutError):
+            if is_last:
+                raise
             return False
         return True
 
@@ -329,7 +339,7 @@ What the stead refuses is raised: its own error in this process, a `ServeError` 
 async def open_client(
     places: Places, create_stead: Callable[[], Toolstead], *, url: str | None, read_token: Callable[[], str]
 ) -> AsyncGenerator[SteadClient]:
-    """The server that was named, else the project's own if one runs, else a stead in this process.
+    """The server that was named, else the project's newest that answers, else a stead in this process.
 
     Args:
         places: Where the project and the data are.
@@ -341,16 +351,20 @@ async def open_client(
         ServeError: The one that was named has an address that cannot be asked.
     """
     servers = ServerFile(places.data)
-    known = servers.find_server(places.project) if url is None else servers.find_url(url)
-    address = url if known is None else known.url
-    if address is not None:
+    if url is not None:
+        known = servers.find_url(url)
         # A server's token is never sent to another address: that one gets the token of the settings, or none.
-        async with aclosing(HttpClient(address, known.token if known is not None else read_token())) as client:
-            if url is not None or await client.is_listening():
+        async with aclosing(HttpClient(url, known.token if known is not None else read_token())) as client:
+            yield client
+            return
+    listed = servers.list_servers(places.project)
+    for number, server in enumerate(listed, 1):
+        async with aclosing(HttpClient(server.url, server.token)) as client:
+            if await client.is_listening(is_last=number == len(listed)):
                 yield client
                 return
     async with create_stead() as stead:
-        yield InProcessClient(stead, lost_server=address)
+        yield InProcessClient(stead, lost_server=listed[0].url if listed else None)
 
 
 async def _read_events(response: httpx2.Response) -> AsyncGenerator[dict[str, Any]]:

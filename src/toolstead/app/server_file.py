@@ -1,17 +1,17 @@
 """`server.json`: which server runs for which project, so that commands can find it.
 
-One entry for each project, private to the user, written when a server is ready and taken away when
-it ends. An entry whose process is gone counts as absent.
+A list for each project, private to the user: a server adds itself when it is ready, and takes itself away when it
+ends. An entry whose process is gone counts as absent.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -20,10 +20,19 @@ from toolstead.app.private_file import lock_file, write_private
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAddress:
-    """Where a server listens, and the token that was made for it, if one was."""
+    """Where a server listens.
+
+    Attributes:
+        url: Its address for this machine.
+        shared_url: Its address for other machines; None where they cannot reach it.
+        new_token: The token that was made for it, if one was.
+        needs_token: Whether its clients send a token.
+    """
 
     url: str
+    shared_url: str | None = None
     new_token: str | None = None
+    needs_token: bool = False
 
 
 class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,38 +50,48 @@ class ServerFile:
         self._path = folder / "server.json"
 
     def find_server(self, project: Path) -> RunningServer | None:
-        """The running server of a project, or None."""
-        return self._read().get(str(project))
+        """The running server of a project that was started last, or None."""
+        return next(iter(self.list_servers(project)), None)
+
+    def list_servers(self, project: Path) -> list[RunningServer]:
+        """The running servers of a project, the one that was started last first."""
+        return self._read().get(str(project), [])[::-1]
 
     def find_url(self, url: str) -> RunningServer | None:
         """The running server at an address, whichever project it serves, or None."""
-        return next((server for server in self._read().values() if server.url == url.rstrip("/")), None)
+        servers = (server for servers in self._read().values() for server in servers)
+        return next((server for server in servers if server.url == url.rstrip("/")), None)
 
     @contextmanager
     def announce_server(self, project: Path, url: str, token: str) -> Generator[None]:
-        """Name this process as the project's server while open."""
-        self._change_entry(project, RunningServer(url=url, token=token, pid=os.getpid()))
+        """Name this process as a server of the project while open."""
+        server = RunningServer(url=url, token=token, pid=os.getpid())
+        self._change_servers(project, lambda servers: [*servers, server])
         try:
             yield
         finally:
-            self._change_entry(project, None)
+            self._change_servers(project, lambda servers: [one for one in servers if one != server])
 
-    def _change_entry(self, project: Path, entry: RunningServer | None) -> None:
+    def _change_servers(self, project: Path, change: Callable[[list[RunningServer]], list[RunningServer]]) -> None:
         with lock_file(self._path):
             entries = self._read()
-            if entry is not None:
-                entries[str(project)] = entry
-            elif str(project) in entries and entries[str(project)].pid == os.getpid():
-                del entries[str(project)]
+            entries[str(project)] = change(entries.get(str(project), []))
+            entries = {project: servers for project, servers in entries.items() if servers}
             write_private(self._path, msgspec.json.format(msgspec.json.encode(entries), indent=2))
 
-    def _read(self) -> dict[str, RunningServer]:
-        """The servers that run, by project; what cannot be understood holds nothing worth keeping."""
+    def _read(self) -> dict[str, list[RunningServer]]:
+        """The servers that run, by project, oldest first; what cannot be understood holds nothing worth keeping."""
         try:
             content = msgspec.json.decode(self._path.read_bytes(), type=dict[str, Any])
         except (OSError, ValueError):
             return {}
-        return {project: server for project, entry in content.items() if (server := _read_entry(entry)) is not None}
+        return {project: _read_entries(entries) for project, entries in content.items()}
+
+
+def _read_entries(entries: Any) -> list[RunningServer]:
+    """The servers of a project; earlier versions wrote the one that was started last, without a list."""
+    listed = cast("list[Any]", entries) if isinstance(entries, list) else [entries]
+    return [server for entry in listed if (server := _read_entry(entry)) is not None]
 
 
 def _read_entry(entry: Any) -> RunningServer | None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -128,9 +128,12 @@ async def serve_http(
     import_module("toolstead.adapters.mcp.http")
     from toolstead.adapters.http.access import AccessRules
     from toolstead.adapters.http.options import OAuthOptions, ProfileOptions, ServerOptions
+    from toolstead.adapters.http.port import format_shared_address
     from toolstead.adapters.http.server import serve
+    from toolstead.adapters.http.stopping import Stopping
     from toolstead.adapters.mcp.http import McpEndpoint, McpEndpoints
     from toolstead.adapters.rest.app import create_app
+    from toolstead.app.operations import Numbers, Readiness
     from toolstead.app.stead_tasks import SteadTasks
 
     server, profiles = parts.loaded.settings.server, parts.loaded.settings.profiles
@@ -165,6 +168,8 @@ async def serve_http(
         )
 
     endpoints = McpEndpoints({name: create_endpoint(name) for name in (None, *profiles)})
+    stopping, readiness = Stopping(), Readiness(parts)
+    numbers = Numbers(parts, count_requests=lambda: stopping.in_flight, count_sessions=endpoints.count_sessions)
     app = create_app(
         registry=parts.registry,
         dispatcher=parts.dispatcher,
@@ -181,17 +186,29 @@ async def serve_http(
         files=parts.open_files,
         tasks=SteadTasks(parts.open_delegation, parts.places.project),
         access=access,
+        stopping=stopping,
+        find_fault=readiness.find_fault,
+        collect_metrics=numbers.collect,
     )
-    app.stopping.call_at_begin(endpoints.begin_stop)
-    with ExitStack() as announcing:
+    stopping.call_at_begin(endpoints.begin_stop)
+    async with AsyncExitStack() as opened:
+        opened.push_async_callback(readiness.close)
+        opened.callback(numbers.close)
 
         def announce(url: str) -> None:
             access.note_address(url)
-            announcing.enter_context(
+            opened.enter_context(
                 ServerFile(parts.places.data).announce_server(parts.places.project, url, options.private_token)
             )
             parts.conversations.open_early()
-            on_ready(ServerAddress(url=url, new_token=options.token if server.token == "auto" else None))
+            on_ready(
+                ServerAddress(
+                    url=url,
+                    shared_url=format_shared_address(options, url),
+                    new_token=options.token if server.token == "auto" else None,
+                    needs_token=options.needs_token,
+                )
+            )
 
         await serve(app, options, lifespan=endpoints.run_sessions(), on_ready=announce, stop=stop)
 

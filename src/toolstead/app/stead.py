@@ -282,6 +282,12 @@ class Toolstead:
         self._parts.check_open()
         await serving.serve_http(self._parts, host=host, port=port, on_ready=on_ready, stop=stop, fast_path=fast_path)
 
+    def log_calls(self) -> None:
+        """Write a line for every call of a tool into the log, from now on."""
+        from toolstead.tools.call_records import log_call
+
+        self._parts.dispatcher.add_recorder(log_call)
+
     def state(self) -> Mapping[str, Any]:
         """The runtime and the sessions, as health reports them; does not open the database."""
         return self._parts.describe_state()

@@ -75,6 +75,11 @@ class SessionPool:
         self._all_released = asyncio.Event()
         self._hits = self._misses = self._rebuilt = self._evicted = 0
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for a room."""
+        return self._waiting
+
     async def acquire(self, request: SessionRequest, *, on_room: Callable[[], object] | None = None) -> Lease:
         """Take the session of a key: the open one, or a new one.
 

@@ -82,6 +82,11 @@ class Approvals:
         self._watching: asyncio.Task[None] | None = None
         self._closed = False
 
+    @property
+    def waiting(self) -> int:
+        """How many calls of this process wait for a person."""
+        return self._asking
+
     async def ask_person(
         self, call: ToolCall, ask: Ask, asked_by: str, client: ApprovingClient | None = None
     ) -> Allow | Deny | Rewrite:

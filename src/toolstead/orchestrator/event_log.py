@@ -50,6 +50,11 @@ class EventLog:
         """The last failures and changes that no store has, oldest first."""
         return list(self._kept)
 
+    @property
+    def waiting(self) -> int:
+        """How many events wait for the store."""
+        return len(self._kept) if self._journal is None else self._journal.waiting
+
     def emit(self, type: str, data: Mapping[str, Any], caller: Caller | None = None, *, keep: bool = False) -> None:
         """Number an event, keep it if it must not be lost, hand it to every reader.
 

@@ -55,6 +55,11 @@ class Journal:
         self._closing = False
         self._task = asyncio.create_task(self._write(), name="toolstead-journal")
 
+    @property
+    def waiting(self) -> int:
+        """How many events are not stored yet."""
+        return self._count
+
     def add(self, event: NewEvent) -> None:
         """Take an event; it is stored soon."""
         if self._count >= self._most_waiting:

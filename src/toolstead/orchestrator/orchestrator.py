@@ -25,7 +25,7 @@ from toolstead.orchestrator.endings import create_message_event
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.orchestrator.freshness import SessionFreshness
 from toolstead.orchestrator.ids import Ids
-from toolstead.orchestrator.parts import ActiveRun, OrchestratorParts
+from toolstead.orchestrator.parts import ActiveRun, ActiveRuns, OrchestratorParts
 from toolstead.orchestrator.performer import RunPerformer
 from toolstead.orchestrator.recovery import Recovery
 from toolstead.orchestrator.request import AgentConfigs, RunConfig, RunRequest
@@ -93,6 +93,11 @@ class Orchestrator:
         self._freshness = SessionFreshness(store, invoker.pool)
         self._performer = RunPerformer(parts, self._recovery, self._freshness, self._pass_text_on)
         self._commands = RunCommands(parts, self._performer, self._recovery)
+
+    @property
+    def runs(self) -> ActiveRuns:
+        """The runs that this process owns."""
+        return self._active
 
     async def open(self) -> None:
         """End the runs of dead processes, now and periodically; poll for commands to our own runs."""

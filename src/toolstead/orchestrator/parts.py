@@ -13,6 +13,7 @@ One task takes a run through `waiting`, `running` and `ending`; it is created wh
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -77,11 +78,13 @@ class ActiveRuns(dict[str, ActiveRun]):
     """The runs that this process owns, by id.
 
     Attributes:
+        ended: How many ended here, by status and runtime.
         running: Thread → the run that began last there and is not done here, its hooks included.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.ended = Counter[tuple[str, str]]()
         self.running: dict[str, ActiveRun] = {}
         self.arrived = asyncio.Event()
         """Set while there are any."""

@@ -302,6 +302,7 @@ class RunPerformer:
         final, events = await self._store_end(active, ending)
         self._active.remove(active)
         if events is not None:
+            self._active.ended[final.status, final.runtime] += 1
             await self._report_end(final)
         if self._active.running.get(run.thread_id) is active:
             del self._active.running[run.thread_id]

@@ -41,6 +41,8 @@ GRACE = 10.0
 """Seconds that a handler has to end after it was cancelled: time to end a process, or to undo something."""
 SHOWN_IN_EVENTS = 2_000
 SHOWN_IN_LOG = 500
+UNKNOWN_TOOL = "unknown_tool"
+"""The outcome of a call to a tool that the caller does not see."""
 _MOST_BYTES_PER_CHARACTER = 4
 _ABANDONED = "ignored its cancellation and was abandoned"
 
@@ -55,6 +57,11 @@ class EventSink(Protocol):
         """Emit one event. Must not block and must not raise."""
         ...
 
+
+RecordCall = Callable[[str, str, float, Caller], None]
+"""Takes the tool, the outcome and the seconds of one call, and its caller. Never blocks, never raises.
+
+The outcome is `ok`, a `Failure`, or `unknown_tool`; then the name is what the caller wrote."""
 
 Keep = Callable[[ToolResult, str, Caller], "str | None"]
 """Keeps the whole result of a tool when its caller is shown a part of it: its handle, or None when it is not kept.
@@ -91,6 +98,8 @@ class Dispatcher:
         self.validator = validator or BoundedValidator()
         self.set_hooks()
         self._keep = keep
+        self._recorders: list[RecordCall] = []
+        self._record: RecordCall | None = None
         self._prefix = secrets.token_hex(4)
         self._numbers = itertools.count(1)
 
@@ -108,6 +117,25 @@ class Dispatcher:
         everyone = (*self._own_gates, *gates)
         has_hooks = everyone or observers
         self._gates = Gates(everyone, tuple(observers), self._approve, self.validator) if has_hooks else None
+
+    def add_recorder(self, record: RecordCall) -> Callable[[], None]:
+        """Have every call recorded from now on; the returned function ends that. Without recorders it costs nothing."""
+        recorders = self._recorders
+
+        def record_with_all(name: str, outcome: str, seconds: float, caller: Caller) -> None:
+            for one in recorders:
+                one(name, outcome, seconds, caller)
+
+        def choose_recorder() -> None:
+            self._record = record_with_all if len(recorders) > 1 else recorders[0] if recorders else None
+
+        def remove_recorder() -> None:
+            recorders.remove(record)
+            choose_recorder()
+
+        recorders.append(record)
+        choose_recorder()
+        return remove_recorder
 
     @property
     def has_gates(self) -> bool:
@@ -180,6 +208,8 @@ class Dispatcher:
                 how = f", {_ABANDONED}" if isinstance(error.__cause__, IgnoredCancellationError) else ""
                 cancelled = ToolResult.error(f"{name} was cancelled{how}", Failure.CANCELLED)
                 self._report_failure(registered, self._id_of(meta, caller), cancelled, started, caller)
+                if self._record is not None:
+                    self._record(name, Failure.CANCELLED, perf_counter() - started, caller)
                 raise
             call_id = self._id_of(meta, caller)
             limit = registered.tool.max_output or self._max_output
@@ -190,6 +220,9 @@ class Dispatcher:
                 self._report_failure(registered, self._id_of(meta, caller), result, started, caller)
             elif is_wanted:
                 self._emit_result(meta.call_id, name, result, started, caller)
+        if self._record is not None:
+            outcome = "ok" if not result.is_error else result.failure or Failure.TOOL
+            self._record(name, outcome, perf_counter() - started, caller)
         if gates is not None and gates.observers:
             await gates.notify_observers(name, shown, meta.caller, meta.call_id, result)
         return result
@@ -257,6 +290,8 @@ class Dispatcher:
         logger.warning("%s (thread %s)", error, caller.thread_id)
         call_id = caller.call_id or self._new_id()
         self._emit_result(call_id, error.name, ToolResult.error(str(error)), perf_counter(), caller)
+        if self._record is not None:
+            self._record(name, UNKNOWN_TOOL, 0.0, caller)
         return error
 
     def _id_of(self, meta: ToolMeta | None, caller: Caller) -> str:

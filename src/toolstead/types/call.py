@@ -38,6 +38,10 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The profile that narrows what the caller sees, and what every run sees that it starts; None for no profile."""
     client_thread: str | None = None
     """The thread in which an MCP client delegates; None for every other caller."""
+    transport: str = "python"
+    """How the call reached Toolstead: `mcp`, `rest`, `cli` or `python`; a call in a run has a `run_id` besides."""
+    client: str | None = None
+    """The name that the calling MCP client gives itself, where it is known."""
     nested: int = 0
     """How many tools stand between the caller and this call: a tool may call tools, but not endlessly."""
 

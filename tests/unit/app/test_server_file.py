@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,24 @@ def test_an_entry_whose_process_is_gone_counts_as_absent_and_is_cleared_by_the_n
     assert servers.find_url(URL) is None
     with servers.announce_server(TWO, URL, ""):
         assert list(json.loads(file.read_text())) == [str(TWO)]
+
+
+def test_two_servers_of_one_project_stand_side_by_side_and_each_takes_away_its_own(tmp_path: Path) -> None:
+    servers = ServerFile(tmp_path)
+    second = "http://127.0.0.1:8421"
+    with ExitStack() as first:
+        first.enter_context(servers.announce_server(ONE, URL, "1"))
+        with servers.announce_server(ONE, second, "2"):
+            assert [server.url for server in servers.list_servers(ONE)] == [second, URL]
+            assert servers.find_server(ONE) == servers.list_servers(ONE)[0]
+            old = servers.find_url(URL)
+            assert old is not None
+            assert old.token == "1"
+        assert [server.url for server in servers.list_servers(ONE)] == [URL]
+        with servers.announce_server(ONE, second, "2"):
+            first.close()
+            assert [server.url for server in servers.list_servers(ONE)] == [second]
+    assert json.loads((tmp_path / "server.json").read_text()) == {}
 
 
 def test_a_server_that_ends_leaves_the_entry_of_a_later_one_alone(tmp_path: Path) -> None:

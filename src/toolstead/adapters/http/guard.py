@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 
-from toolstead.adapters.http.access import PROFILE_PREFIX, PUBLIC_PREFIX, AccessRules
+from toolstead.adapters.http.access import PROBES, PROFILE_PREFIX, PUBLIC_PREFIX, AccessRules
 from toolstead.adapters.http.asgi import (
     BufferedBody,
     Handler,
@@ -23,13 +23,15 @@ from toolstead.adapters.http.asgi import (
     TrackedResponse,
 )
 from toolstead.adapters.http.body import TooLargeError, drain_body, read_body
-from toolstead.adapters.http.names import ServerNames
+from toolstead.adapters.http.html_page import render_token_page, wants_html
+from toolstead.adapters.http.names import ServerNames, is_literal_address
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.problem import (
     BAD_HEADERS,
     BAD_HOST,
     BAD_ORIGIN,
     BAD_TYPE,
+    NO_TOKEN,
     PRIVATE,
     RETRY_AFTER,
     STOPPING,
@@ -47,6 +49,7 @@ _VARY = (b"vary", b"Origin")
 _PAGE_METHODS = (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE")
 _PAGE_READABLE = (b"access-control-expose-headers", b"Mcp-Session-Id, Retry-After, WWW-Authenticate")
 _PREFLIGHT_AGE = (b"access-control-max-age", b"600")
+_READS = ("GET", "HEAD")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _FOREIGN_SITES = (b"cross-site", b"same-site")
 _ONCE = (b"host", b"origin", b"authorization", b"cookie", b"content-type", b"content-length")
@@ -97,6 +100,8 @@ class RequestGuard:
         if refusal is None:
             if self._needs_token and not (self._token.is_shown_by(headers) or self._private.is_shown_by(headers)):
                 refusal = await self._check_limited(scope, headers)
+                if refusal is not None and refusal.status == NO_TOKEN.status and wants_html(headers):
+                    refusal = self._show_token_page(scope, refusal)
             elif scope["path"].startswith(PROFILE_PREFIX):
                 refusal = self._access.admit_whole(scope)
         if refusal is not None:
@@ -135,7 +140,7 @@ class RequestGuard:
             return problem_response(
                 BAD_HEADERS, "The header Host is missing; send the name of this server.", instance=path
             )
-        if not self._names.allows_host(host):
+        if not self._names.allows_host(host) and not (path in PROBES and is_literal_address(host)):
             return _refuse_host(path, host)
         origin = headers.get(b"origin")
         if origin is None:
@@ -153,13 +158,19 @@ class RequestGuard:
             return _move_token_to_cookie(scope, self._private, host)
         return None
 
+    def _show_token_page(self, scope: Scope, refusal: HttpResponse) -> HttpResponse:
+        """The same refusal for a person. Where no token is read from the URL, the page leads to the documentation."""
+        path: str = scope["path"]
+        page = "/docs" if path.startswith(self._programs) else path
+        return render_token_page(refusal, page, was_wrong=b"token=" in scope["query_string"])
+
     async def _check_limited(self, scope: Scope, headers: Mapping[bytes, bytes]) -> HttpResponse | None:
         """The refusal of a request without a token for everything; None where another one admits it."""
         path: str = scope["path"]
         is_page = scope["method"] == "GET" and not path.startswith(self._programs)
         if is_page and self._token.is_shown_in(scope["query_string"]):
             return _move_token_to_cookie(scope, self._token, headers[b"host"])
-        if is_page and path.startswith(PUBLIC_PREFIX):
+        if (is_page and path.startswith(PUBLIC_PREFIX)) or (path in PROBES and scope["method"] in _READS):
             return None
         return await self._access.admit_limited(scope, headers)
 

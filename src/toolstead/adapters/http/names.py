@@ -60,6 +60,12 @@ class ServerNames:
         return _normalize_origin(origin.decode("latin-1").strip().lower()) in self._origins
 
 
+def is_literal_address(header: bytes) -> bool:
+    """Whether `Host` is an IP address, and no name, which can be pointed at any machine."""
+    split = _split_authority(header.decode("latin-1").strip().lower())
+    return split is not None and parse_address(split[0]) is not None
+
+
 def _is_own_page(origin: bytes, host: bytes) -> bool:
     """Whether `Origin` is a page of this very server: the same name and the same port as `Host`.
 

@@ -10,6 +10,9 @@ from functools import partial
 
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named to be treated with care
 
+SHORTEST_TOKEN = 16
+"""Characters that a token has at least, where other machines can reach the server."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileOptions:
@@ -70,6 +73,14 @@ class ServerOptions:
     def needs_token(self) -> bool:
         """Whether a request without a token is refused: a token of a profile would else give less than none."""
         return bool(self.token or self.oauth) or any(profile.token for profile in self.profiles.values())
+
+    def find_weak_token(self) -> str | None:
+        """The setting whose token is too short to face other machines; None where there is none."""
+        tokens = {
+            "server.token": self.token,
+            **{f"profiles.{name}.token": one.token for name, one in self.profiles.items()},
+        }
+        return next((name for name, token in tokens.items() if 0 < len(token) < SHORTEST_TOKEN), None)
 
 
 def is_loopback(host: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolstead.adapters.http.options import WILDCARDS, ServerOptions, is_loopback
+from toolstead.adapters.http.options import SHORTEST_TOKEN, WILDCARDS, ServerOptions, is_loopback
 from toolstead.errors import ServeError
 
 BACKLOG = 2048
@@ -35,6 +35,12 @@ async def open_sockets(options: ServerOptions) -> AsyncGenerator[list[socket.soc
         raise ServeError(
             f'binding {options.host or outside[0]!r} lets other machines in, so a token is needed: set token = "auto" '
             "(or a secret of your own) under [server], or TOOLSTEAD_TOKEN, or bind 127.0.0.1"
+        )
+    if outside and (weak := options.find_weak_token()):
+        raise ServeError(
+            f"binding {options.host or outside[0]!r} lets other machines in, and {weak} has fewer than "
+            f'{SHORTEST_TOKEN} characters, which can be guessed: set token = "auto" under [server], or use the output '
+            "of `openssl rand -hex 24`, or bind 127.0.0.1"
         )
     with ExitStack() as opened:
         sockets: list[socket.socket] = []
@@ -59,6 +65,29 @@ def format_address(options: ServerOptions, bound: socket.socket) -> str:
     if host in WILDCARDS:
         host = "::1" if bound.family == socket.AF_INET6 and host == "::" else "127.0.0.1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def format_shared_address(options: ServerOptions, url: str) -> str | None:
+    """The URL for other machines; None where they cannot reach the server, or this machine has no network.
+
+    Args:
+        options: What the server is bound to.
+        url: The URL for this machine.
+    """
+    if options.host not in WILDCARDS:
+        return None if is_loopback(options.host) else url
+    address = _find_own_address()
+    return None if address is None else f"http://{address}:{url.rpartition(':')[2]}"
+
+
+def _find_own_address() -> str | None:
+    """The address under which this machine reaches others. Connecting a datagram socket chooses it; nothing is sent."""
+    for family, other in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):  # for documentation only
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as chosen:
+            chosen.connect((other, 9))
+            address = str(chosen.getsockname()[0])
+            return f"[{address}]" if family == socket.AF_INET6 else address
+    return None
 
 
 async def _resolve_host(options: ServerOptions) -> list[tuple[socket.AddressFamily, str]]:

@@ -119,6 +119,10 @@ class HandshakeSessions:
         """Whether there is room for no further session, because all are in use."""
         return len(self._open) >= self._most and not any(session.is_idle for session in self._open.values())
 
+    def count_sessions(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
     def add_session(self, key: bytes, address: str, holder: str = "") -> HandshakeSession:
         """Add a session that the SDK has opened for somebody."""
         session = self._open[key] = HandshakeSession(key, address, asyncio.get_running_loop().time(), holder)

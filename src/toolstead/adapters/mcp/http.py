@@ -73,6 +73,7 @@ class McpEndpoint:
     Attributes:
         app: Answers a request.
         begin_stop: Call this when the server stops: idle sessions then end while calls get their time to finish.
+        count_sessions: How many sessions are open.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class McpEndpoint:
         self._max_sessions = max_sessions
         self._sessions = HandshakeSessions(self._end_session, idle=session_idle, most=max_sessions)
         self.begin_stop = self._sessions.begin_stop
+        self.count_sessions = self._sessions.count_sessions
         self.app: ASGIApp = self._ask_sdk
         if fast_path is not None:
             server.middleware.append(self._learn_session)
@@ -218,6 +220,10 @@ class McpEndpoints:
         if (access := find_access(scope)) is None:
             return self._answer_whole(scope, receive, send)
         return self._endpoints[access.profile].app(scope, receive, send)
+
+    def count_sessions(self) -> int:
+        """How many sessions are open."""
+        return sum(endpoint.count_sessions() for endpoint in self._endpoints.values())
 
     def begin_stop(self) -> None:
         """Call this when the server stops."""

@@ -126,7 +126,7 @@ def create_server(
     """
     suspended = SuspendedCalls(most=max_asking, patience=ask_timeout)
     notices = Notices(registry, parts)
-    caller = Caller(thread_id=thread_id, agent_id=agent, client_thread=client_thread, profile=profile)
+    caller = Caller(thread_id=thread_id, agent_id=agent, client_thread=client_thread, profile=profile, transport="mcp")
     tools = ToolHandlers(registry, dispatcher, suspended, caller, ways=ways, ask_timeout=ask_timeout)
 
     @asynccontextmanager

@@ -84,7 +84,9 @@ class ToolHandlers:
     ) -> mcp_types.CallToolResult | mcp_types.InputRequiredResult:
         """Answer `tools/call`."""
         thread = _find_thread(request, self._caller.client_thread)
-        caller = structs.replace(self._caller, call_id=call_id_in(request.meta), client_thread=thread)
+        caller = structs.replace(
+            self._caller, call_id=call_id_in(request.meta), client_thread=thread, client=client_name(request)
+        )
 
         async def start_call(client: McpCallerSide) -> ToolResult:
             approving = None if self._ways is None else McpApprovingClient(client, self._ways)

@@ -21,6 +21,14 @@ from toolstead.adapters.rest.approval_page import ApprovalPage
 from toolstead.adapters.rest.approval_routes import ApprovalRoutes
 from toolstead.adapters.rest.event_routes import EventRoutes
 from toolstead.adapters.rest.openapi import list_endpoints
+from toolstead.adapters.rest.operator_routes import (
+    METRICS_PATH,
+    CollectMetrics,
+    FindFault,
+    OperatorRoutes,
+    collect_nothing,
+    find_no_fault,
+)
 from toolstead.adapters.rest.pages import Pages, State, no_state
 from toolstead.adapters.rest.plugin_routes import PluginControl, PluginRoutes
 from toolstead.adapters.rest.problems import UNKNOWN_APPROVAL, UNKNOWN_TASK, Opened, explain_failures, with_orchestrator
@@ -53,6 +61,9 @@ def create_app(
     files: OpenFiles | None = None,
     tasks: TaskControl | None = None,
     access: AccessRules | None = None,
+    stopping: Stopping | None = None,
+    find_fault: FindFault = find_no_fault,
+    collect_metrics: CollectMetrics = collect_nothing,
 ) -> HttpApplication:
     """Build the application.
 
@@ -72,11 +83,14 @@ def create_app(
         files: Opens the shared files; without it there are no such routes.
         tasks: The delegated tasks; without it there are no such routes.
         access: Decides what a token opens; as the options say, unless given.
+        stopping: The requests in flight; its own unless given.
+        find_fault: What keeps the server from working, for `/readyz`.
+        collect_metrics: The numbers of `/metrics`.
 
     Raises:
         ServeError: The options name a host, an origin or a token that could never match.
     """
-    stopping, private, access = Stopping(), PrivateAccess(options), access or AccessRules(options)
+    stopping, private, access = stopping or Stopping(), PrivateAccess(options), access or AccessRules(options)
     endpoints = list_endpoints(ToolRoutes(registry, dispatcher, conversations), partial(explain_failures, unknown=None))
     if conversations is not None:
         converse = partial(with_orchestrator, conversations)
@@ -97,6 +111,7 @@ def create_app(
             endpoints += list_endpoints(routes, partial(explain_failures, unknown=UNKNOWN_APPROVAL))
     if access.oauth is not None:
         endpoints += list_endpoints(ResourceRoutes(access))
+    endpoints += list_endpoints(OperatorRoutes(find_fault, collect_metrics))
     mcp_paths = (MCP_PATH, *(f"{MCP_PATH}/{name}" for name in options.profiles))
     with_token, with_mcp = options.needs_token, mcp is not None
     endpoints += list_endpoints(Pages(registry, version, state, endpoints, with_token=with_token, with_mcp=with_mcp))
@@ -111,7 +126,7 @@ def create_app(
         mounts={} if mcp is None else dict.fromkeys(mcp_paths, mcp),
         access=access,
         is_stream=_is_mcp_stream,
-        programs=(MCP_PATH, "/api/"),
+        programs=(MCP_PATH, "/api/", METRICS_PATH),
     )
 
 

@@ -6,8 +6,6 @@ which a person enters once (the guard moves it into a cookie). No script; forms 
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from contextlib import suppress
 from html import escape
@@ -16,34 +14,13 @@ from urllib.parse import quote
 
 from toolstead.adapters.http.asgi import HttpRequest, HttpResponse
 from toolstead.adapters.http.guard import PrivateAccess
+from toolstead.adapters.http.html_page import render_html
 from toolstead.adapters.rest.openapi import path_parameter, route
 from toolstead.errors import ApprovalDecidedError, NotFoundError
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.schema.visible import escape_unseen
 from toolstead.types.approval import Approval, ApprovalDecision
 
-_STYLE: Final = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.6 system-ui, sans-serif; max-width: 46rem; margin: 3rem auto; padding: 0 1.25rem; }
-h1 { font-size: 1.35rem; }
-pre { overflow: auto; max-height: 60vh; padding: 1rem; border: 1px solid; border-radius: 8px; white-space: pre-wrap;
-  overflow-wrap: anywhere; }
-form { display: inline; }
-button, input { font: inherit; padding: .4rem 1.1rem; margin: 0 .6rem .6rem 0; }
-"""
-_STYLE_HASH: Final = "sha256-" + base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-_POLICY: Final = (
-    f"default-src 'none'; style-src '{_STYLE_HASH}'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
-_HEADERS: Final = (
-    (b"content-type", b"text/html; charset=utf-8"),
-    (b"content-security-policy", _POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    # With `no-referrer` browsers send `Origin: null` for its forms too, which the guard refuses.
-    (b"referrer-policy", b"same-origin"),
-    (b"cache-control", b"no-store"),
-)
 _HTML: Final = {"content": {"text/html": {"schema": {"type": "string"}}}}
 _ID: Final = path_parameter("id", "The approval's id.", "approval_1")
 _DECIDED: Final = {"303": {"description": "Back to the page, which shows the decision."}}
@@ -72,13 +49,13 @@ class ApprovalPage:
     async def show_page(self, request: HttpRequest) -> HttpResponse:
         """`GET /approvals/{id}`."""
         if not self._private.is_admitted(request):
-            return _render(403, "This page needs the private token", _TOKEN_FORM)
+            return render_html(403, "This page needs the private token", _TOKEN_FORM)
         try:
             approval = await self._approvals.read_approval(request.params["id"])
         except NotFoundError:
             text = "<p>There is no such approval (any more): decided ones are deleted with their thread.</p>"
-            return _render(404, "No such approval", text)
-        return _render(200, f"A call of {escape_unseen(approval.tool)}", _render_call(approval))
+            return render_html(404, "No such approval", text)
+        return render_html(200, f"A call of {escape_unseen(approval.tool)}", _render_call(approval))
 
     @route(
         "POST",
@@ -142,12 +119,3 @@ def _render_call(approval: Approval) -> str:
         for decision in ("deny", "allow")
     )
     return f"{shown}{buttons}<p>Without a decision in time it is denied.</p>"
-
-
-def _render(status: int, title: str, body: str) -> HttpResponse:
-    page = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>{body}</body></html>"
-    )
-    return HttpResponse(status, page.encode(), _HEADERS)

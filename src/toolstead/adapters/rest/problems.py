@@ -53,6 +53,9 @@ UNKNOWN_TOOL = ProblemKind(
     "No such tool",
     "`GET /api/tools` lists the tools that can be called; a tool that is blocked or switched off is not listed.",
 )
+NOT_READY = ProblemKind(
+    "not-ready", 503, "The server cannot work at the moment", "The detail says what is missing, and the log more."
+)
 UNKNOWN_THREAD = ProblemKind("unknown-thread", 404, "No such thread", "`GET /api/threads` lists them.")
 UNKNOWN_RUN = ProblemKind(
     "unknown-run", 404, "No such run", "The answer to a message or to `POST /api/runs` has the run's id."
@@ -154,6 +157,7 @@ KINDS = (
     HEAD_TOO_LARGE,
     CRASH,
     STORAGE,
+    NOT_READY,
     STOPPING,
 )
 

@@ -21,7 +21,7 @@ from toolstead.errors import UnknownToolError
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.generation import ToolView
 from toolstead.tools.registry import Registry
-from toolstead.types.call import ANONYMOUS, Caller
+from toolstead.types.call import Caller
 from toolstead.types.tool import Problem, Reloaded, ToolInfo
 
 ThreadId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
@@ -53,6 +53,7 @@ _EXAMPLE = {
     "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}},
 }
 _COUNTS = {"total": 1, "builtin": 1, "plugin": 0, "agent": 0, "mcp": 0}
+_ANONYMOUS = Caller(transport="rest")
 _NAME = path_parameter("name", "The tool's name, as `GET /api/tools` lists it.", "git-status")
 
 
@@ -136,7 +137,7 @@ class ToolRoutes:
         """`POST /api/tools/{name}/call`."""
         body = await decode_body(request, CallBody)
         profile, thread_id = _find_profile(request), body.thread_id
-        if profile is not None and thread_id not in (None, ANONYMOUS.thread_id) and self._conversations is not None:
+        if profile is not None and thread_id not in (None, _ANONYMOUS.thread_id) and self._conversations is not None:
             # Whoever knows the id of a thread could read its shared files.
             await check_thread(await self._conversations(), thread_id, request)
         caller = _create_caller(thread_id, profile)
@@ -186,8 +187,8 @@ def _find_profile(request: HttpRequest) -> str | None:
 
 def _create_caller(thread_id: str | None, profile: str | None) -> Caller:
     if thread_id is None:
-        return ANONYMOUS if profile is None else Caller(profile=profile)
-    return Caller(thread_id=thread_id, profile=profile)
+        return _ANONYMOUS if profile is None else Caller(profile=profile, transport="rest")
+    return Caller(thread_id=thread_id, profile=profile, transport="rest")
 
 
 def _list_tools(view: ToolView, problems: tuple[Problem, ...]) -> ToolList:

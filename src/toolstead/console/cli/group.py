@@ -102,6 +102,9 @@ def cli(ctx: click.Context, project: Path | None, overrides: tuple[str, ...], ve
     ctx.obj = CommandContext(project=project, overrides=overrides, verbose=verbose)
 
 
+log_format_option = click.option(
+    "--log-format", type=click.Choice(["text", "json"]), help="Lines of the log on stderr: text, unless json is named."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 url_option = click.option("--url", metavar="URL", help="The server to ask, instead of this project's own.")
 

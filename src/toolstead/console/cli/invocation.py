@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from toolstead.concurrency.owned_tasks import cancel_tasks
 from toolstead.concurrency.suspended_coroutine import keep_forever
 from toolstead.concurrency.termination import set_watch, take_signals
+from toolstead.errors import ToolsteadError
 
 if TYPE_CHECKING:
     from toolstead.app.layers import LoadedSettings
     from toolstead.app.places import Places
     from toolstead.app.stead import Toolstead
+    from toolstead.console.cli.log_lines import LogFormat
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +53,8 @@ class CommandContext:
     verbose: int = 0
     profile: str | None = None
     """Of `toolstead mcp` alone: the profile whose tools are served."""
+    log_format: LogFormat | None = None
+    """Of servers alone: how lines of the log look; None for the terse lines of one command."""
 
     def find_places(self) -> Places:
         """Where this project, the user's folder and the data are."""
@@ -82,9 +86,12 @@ class CommandContext:
             from toolstead.console.cli.approving import offer_approval
 
             offer_approval(ProjectTrust(self.find_places()))
-        return Toolstead(
+        stead = Toolstead(
             self.project, tools_dir=tools_dir, overrides=self.overrides, watch=watch, follow=follow, takes_over=watch
         )
+        if self.verbose:
+            stead.log_calls()
+        return stead
 
     def run(
         self,
@@ -102,6 +109,10 @@ class CommandContext:
         """
         chosen = {0: level, 1: logging.INFO}.get(self.verbose, logging.DEBUG)
         logging.getLogger("toolstead").setLevel(chosen)
+        if self.log_format is not None or self.verbose:
+            from toolstead.console.cli.log_lines import set_log_lines
+
+            set_log_lines(self.log_format or "text")
         # Every command reports that a project's own tools are skipped.
         logging.getLogger("toolstead.trust").setLevel(min(chosen, logging.WARNING))
         return run_to_the_end(_until_terminated(main), loop_factory)
@@ -115,6 +126,11 @@ class CommandContext:
         gc.disable()
         try:
             return self.run(main, loop_factory=loop_factory)
+        except ToolsteadError as error:
+            if self.log_format != "json":
+                raise
+            logger.critical("%s", error)  # a program that reads the log gets JSON alone
+            raise SystemExit(2) from error
         finally:
             gc.enable()
 

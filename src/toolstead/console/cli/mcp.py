@@ -6,18 +6,20 @@ from dataclasses import replace
 
 import click
 
-from toolstead.console.cli.group import common_options
+from toolstead.console.cli.group import common_options, log_format_option
 from toolstead.console.cli.invocation import CommandContext
+from toolstead.console.cli.log_lines import LogFormat
 from toolstead.console.cli.stdio import serve
 
 
 @click.command("mcp")
 @click.option("--profile", metavar="NAME", help="Offer only the tools of this profile, as [profiles.NAME] says.")
 @click.option("--no-fast-path", is_flag=True, help="Leave every message to the MCP SDK.")
+@log_format_option
 @common_options
-def mcp(invocation: CommandContext, profile: str | None, no_fast_path: bool) -> int:
+def mcp(invocation: CommandContext, profile: str | None, no_fast_path: bool, log_format: LogFormat | None) -> int:
     """Serve MCP on stdin and stdout.
 
     stdout is the wire; what tools print goes to stderr, and so does the log.
     """
-    return serve(replace(invocation, profile=profile), fast_path=not no_fast_path)
+    return serve(replace(invocation, profile=profile, log_format=log_format), fast_path=not no_fast_path)

@@ -2,28 +2,59 @@
 
 from __future__ import annotations
 
+import logging
+import shlex
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
 import click
 
 from toolstead.app.server_file import ServerAddress
-from toolstead.console.cli.group import common_options
+from toolstead.app.stead import Toolstead
+from toolstead.console.cli.group import common_options, count_noun, examples, log_format_option
 from toolstead.console.cli.invocation import CommandContext, collect_seldom
+from toolstead.console.cli.log_lines import LogFormat
+
+logger = logging.getLogger(__name__)
 
 MOST_PROFILES = 10
 """Profiles whose addresses are shown at the start."""
 
 
-@click.command("serve")
+@click.command(
+    "serve",
+    epilog=examples(
+        "toolstead serve --port 8421",
+        "TOOLSTEAD_TOKEN=… toolstead serve --host 0.0.0.0 -v",
+        "toolstead serve --log-format json 2>> server.log",
+    ),
+)
 @click.option("--host", metavar="HOST", help="The address to bind; not loopback needs a token.")
 @click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="The port; 0 picks a free one.")
 @click.option("--dev", is_flag=True, help="Trust this project, and every change of it while this runs: for authors.")
 @click.option("--no-fast-path", is_flag=True, help="Leave every MCP message to the MCP SDK.")
+@log_format_option
 @common_options
-def serve(invocation: CommandContext, host: str | None, port: int | None, dev: bool, no_fast_path: bool) -> int:
-    """Serve the tools over HTTP: REST at /api, MCP at /mcp, the documentation at /docs."""
+def serve(
+    invocation: CommandContext,
+    *,
+    host: str | None,
+    port: int | None,
+    dev: bool,
+    no_fast_path: bool,
+    log_format: LogFormat | None,
+) -> int:
+    """Serve the tools over HTTP: REST at /api, MCP at /mcp, the documentation at /docs.
+
+    The log goes to stderr; with -v it has a line for each call. Probes ask /livez and /readyz, Prometheus /metrics.
+    """
     try:
         from uvloop import new_event_loop
     except ImportError:  # not made for every platform
         new_event_loop = None
+    invocation = replace(invocation, log_format=log_format or "text")
     return invocation.run_server(
         _serve(invocation, host, port, dev=dev, fast_path=not no_fast_path), loop_factory=new_event_loop
     )
@@ -31,21 +62,66 @@ def serve(invocation: CommandContext, host: str | None, port: int | None, dev: b
 
 async def _serve(invocation: CommandContext, host: str | None, port: int | None, *, dev: bool, fast_path: bool) -> int:
     async with invocation.make_stead(watch=True, follow=dev) as stead:
-        profiles = list(stead.loaded.settings.profiles)
 
-        def print_address(address: ServerAddress) -> None:
-            url, key = address.url, f"?token={address.new_token}" if address.new_token else ""
-            lines = [
-                f"toolstead serves {stead.registry.get_tool_count()} tools of {stead.places.project}",
-                f"  REST  {url}/api/tools",
-                f"  MCP   {url}/mcp",
-                *(f"  MCP   {url}/mcp/{name}" for name in profiles[:MOST_PROFILES]),
-                f"  docs  {url}/docs{key}",
-            ]
-            if address.new_token:
-                lines.append(f"  token {address.new_token}")
-            click.echo("\n".join(lines), err=True)
+        def announce(address: ServerAddress) -> None:
+            if invocation.log_format == "json":
+                _log_address(stead, address)
+            else:
+                click.echo("\n".join(_describe_server(stead, address)), err=True)
             collect_seldom()
 
-        await stead.serve_http(host=host, port=port, on_ready=print_address, fast_path=fast_path)
+        await stead.serve_http(host=host, port=port, on_ready=announce, fast_path=fast_path)
     return 0
+
+
+def _describe_server(stead: Toolstead, address: ServerAddress) -> list[str]:
+    """Where the server is, and on a terminal what to do with it."""
+    url = address.shared_url or address.url
+    key = f"?token={address.new_token}" if address.new_token else ""
+    lines = [
+        f"toolstead serves {count_noun(stead.registry.get_tool_count(), 'tool')} of {stead.places.project}",
+        f"  REST  {url}/api/tools",
+        f"  MCP   {url}/mcp",
+        *(f"  MCP   {url}/mcp/{name}" for name in list(stead.loaded.settings.profiles)[:MOST_PROFILES]),
+        f"  docs  {url}/docs{key}",
+    ]
+    if address.new_token:
+        lines.append(f"  token {address.new_token}")
+    connect = f"connect claude-code --url {url}/mcp"
+    if address.needs_token:
+        connect += " --token-env TOOLSTEAD_TOKEN"
+    if address.shared_url is not None:
+        lines += ["A team-mate types, with the token in TOOLSTEAD_TOKEN:", f"  toolstead {connect}"]
+    if sys.stderr.isatty():
+        command = _find_command()
+        lines.append("In another terminal:")
+        lines.append(f"  {command} tools list")
+        if address.shared_url is None:
+            lines.append(f"  {command} {connect}")
+        if command != "toolstead":
+            lines.append("(`make install` puts `toolstead` on your PATH.)")
+        lines.append("Ctrl-C stops it.")
+    return lines
+
+
+def _log_address(stead: Toolstead, address: ServerAddress) -> None:
+    """The same for a log that programs read: one line, whatever the level."""
+    logger.setLevel(logging.INFO)
+    about = {
+        "tools": stead.registry.get_tool_count(),
+        "project": str(stead.places.project),
+        "url": address.shared_url or address.url,
+        **({"token": address.new_token} if address.new_token else {}),
+    }
+    logger.info("serving %s tools at %s", about["tools"], about["url"], extra={"about": about})
+
+
+def _find_command() -> str:
+    """How this program is called from here."""
+    if shutil.which("toolstead"):
+        return "toolstead"
+    script = Path(sys.argv[0])
+    if script.name != "toolstead":
+        return f"{shlex.quote(sys.executable)} -m toolstead"
+    here = Path.cwd()
+    return shlex.quote(str(script.relative_to(here) if script.is_relative_to(here) else script))

@@ -6,10 +6,15 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolstead.concurrency.termination import take_signals
 from toolstead.console.cli.invocation import CommandContext, collect_seldom
+
+if TYPE_CHECKING:
+    from toolstead.console.cli.log_lines import LogFormat
 
 
 def serve(invocation: CommandContext, *, fast_path: bool = True) -> int:
@@ -19,6 +24,7 @@ def serve(invocation: CommandContext, *, fast_path: bool = True) -> int:
         invocation: The common options.
         fast_path: Answer plain messages without the SDK.
     """
+    invocation = replace(invocation, log_format=invocation.log_format or "text")
     return invocation.run_server(_serve(invocation, fast_path=fast_path))
 
 
@@ -26,11 +32,12 @@ def plainly_asked(words: Sequence[str]) -> CommandContext | None:
     """What `toolstead … mcp …` was asked, where click would surely understand the same; None leaves it to click.
 
     Known are `mcp`, `--project` with a folder that can be read, `--set` and `-v`, before the command and after it,
-    and `--profile` after it. Anything else, and whatever click might refuse, is none of these.
+    and `--profile` and `--log-format` after it. Anything else, and whatever click might refuse, is none of these.
     """
     project: Path | None = None
     overrides: list[str] = []
     verbose, verbose_before, asked, profile = 0, 0, False, None
+    log_format: LogFormat | None = None
     rest = iter(words)
     for word in rest:
         name, given, value = word.partition("=")
@@ -38,6 +45,11 @@ def plainly_asked(words: Sequence[str]) -> CommandContext | None:
             asked, verbose_before, verbose = True, verbose, 0
         elif word in ("-v", "--verbose"):
             verbose += 1
+        elif name == "--log-format" and asked:
+            text = value if given else next(rest, "")
+            if text not in ("text", "json"):
+                return None
+            log_format = text
         elif name in ("--project", "--set") or (name == "--profile" and asked):
             text = value if given else next(rest, "-")
             if not text or text.startswith("-") or (name == "--project" and not os.access(text, os.R_OK)):
@@ -51,7 +63,11 @@ def plainly_asked(words: Sequence[str]) -> CommandContext | None:
         else:
             return None
     found = CommandContext(
-        project=project, overrides=tuple(overrides), verbose=max(verbose, verbose_before), profile=profile
+        project=project,
+        overrides=tuple(overrides),
+        verbose=max(verbose, verbose_before),
+        profile=profile,
+        log_format=log_format,
     )
     return found if asked else None
 

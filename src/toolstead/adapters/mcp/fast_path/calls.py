@@ -50,6 +50,7 @@ _CAPABILITIES: Final = (
 INTERNAL_ERROR = -32603
 INVALID_REQUEST = -32600
 _LONGEST_CALL_ID = 128
+_MOST_CLIENTS = 100
 _HEADER_RULE = b'"x-mcp-header"'
 """A schema with this keyword requires headers, which the SDK compares with the arguments."""
 _Plainness = Literal["yes", "with progress", "no"]
@@ -74,7 +75,8 @@ class FastPath:
         self._registry = registry
         self._dispatcher = dispatcher
         self._profile = profile
-        self._caller = Caller(client_thread=client_thread, profile=profile)
+        self._callers: dict[str | None, Caller] = {}
+        self._caller = Caller(client_thread=client_thread, profile=profile, transport="mcp")
         self._version = version
         self._parts = parts
         self._listed_parts = ListedParts(parts)
@@ -176,9 +178,11 @@ class FastPath:
             and self._ways.find_way(elicitation) is not None
         )
 
-    async def call(self, message: CallToolMessage, *, modern: bool, progress: Progress | None = None) -> bytes | None:
+    async def call(
+        self, message: CallToolMessage, client: str | None, *, modern: bool, progress: Progress | None = None
+    ) -> bytes | None:
         """Call a tool: the message that answers it, or None when the tool was removed since it was found plain."""
-        params, caller = message.params, self._caller
+        params, caller = message.params, self._callers.get(client) or self._add_caller(client)
         if params.meta.call_id is not None and (call_id := _check_call_id(params.meta.call_id)) is not None:
             caller = structs.replace(caller, call_id=call_id)
         try:
@@ -189,6 +193,13 @@ class FastPath:
         except Exception:
             logger.exception("the result of %r could not be encoded", params.name)
             return render_refusal(message.id, INTERNAL_ERROR, "Internal server error")
+
+    def _add_caller(self, client: str | None) -> Caller:
+        """The caller of a client that calls for the first time; clients of any number of names share one."""
+        if client is None or len(self._callers) >= _MOST_CLIENTS:
+            return self._caller
+        caller = self._callers[client] = structs.replace(self._caller, client=client)
+        return caller
 
     def _follow_identity(self) -> None:
         """Prepare what follows from what the server says of itself, when that has changed."""

@@ -260,7 +260,9 @@ class StdioFastPath:
                 if ours:
                     running = _Running(id)
                     progress = self._make_reporter(running, params.meta.progressToken)
-                    self._begin(running, partial(self._fast_path.call, message, modern=modern, progress=progress), line)
+                    client = params.meta.client_name if modern else self._client
+                    work = partial(self._fast_path.call, message, client, modern=modern, progress=progress)
+                    self._begin(running, work, line)
                 return ours
             case ListTools(id=id, params=params):
                 client = params.meta.client_name if modern else self._client
