@@ -126,7 +126,7 @@ class Numbers:
             values=[
                 ({"tool": name, "outcome": str(outcome)}, number)
                 for name, calls in tools
-                for outcome, number in sorted(calls.outcomes.items())
+                for outcome, number in sorted(calls.count_outcomes().items())
             ],
         )
         yield Metric(

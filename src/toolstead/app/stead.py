@@ -286,6 +286,7 @@ class Toolstead:
         """Write a line for every call of a tool into the log, from now on."""
         from toolstead.tools.call_records import log_call
 
+        self._parts.dispatcher.names_clients = True
         self._parts.dispatcher.add_recorder(log_call)
 
     def state(self) -> Mapping[str, Any]:

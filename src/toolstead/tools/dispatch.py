@@ -42,7 +42,7 @@ GRACE = 10.0
 SHOWN_IN_EVENTS = 2_000
 SHOWN_IN_LOG = 500
 UNKNOWN_TOOL = "unknown_tool"
-"""The outcome of a call to a tool that the caller does not see."""
+"""The failure of a call to a tool that the caller does not see."""
 _MOST_BYTES_PER_CHARACTER = 4
 _ABANDONED = "ignored its cancellation and was abandoned"
 
@@ -58,10 +58,11 @@ class EventSink(Protocol):
         ...
 
 
-RecordCall = Callable[[str, str, float, Caller], None]
-"""Takes the tool, the outcome and the seconds of one call, and its caller. Never blocks, never raises.
+RecordCall = Callable[[str, "str | None", float, Caller], None]
+"""Takes the tool, the failure and the seconds of one call, and its caller. Never blocks, never raises.
 
-The outcome is `ok`, a `Failure`, or `unknown_tool`; then the name is what the caller wrote."""
+The failure is None for a call that succeeded, else a `Failure`, or `unknown_tool`; then the name is what the caller
+wrote."""
 
 Keep = Callable[[ToolResult, str, Caller], "str | None"]
 """Keeps the whole result of a tool when its caller is shown a part of it: its handle, or None when it is not kept.
@@ -74,6 +75,7 @@ class Dispatcher:
 
     Attributes:
         validator: Validates what takes longer; one that keeps processes is closed by its owner.
+        names_clients: Whether transports should say which client calls, where that costs something.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Dispatcher:
         self.validator = validator or BoundedValidator()
         self.set_hooks()
         self._keep = keep
+        self.names_clients = False
         self._recorders: list[RecordCall] = []
         self._record: RecordCall | None = None
         self._prefix = secrets.token_hex(4)
@@ -122,9 +125,9 @@ class Dispatcher:
         """Have every call recorded from now on; the returned function ends that. Without recorders it costs nothing."""
         recorders = self._recorders
 
-        def record_with_all(name: str, outcome: str, seconds: float, caller: Caller) -> None:
+        def record_with_all(name: str, failure: str | None, seconds: float, caller: Caller) -> None:
             for one in recorders:
-                one(name, outcome, seconds, caller)
+                one(name, failure, seconds, caller)
 
         def choose_recorder() -> None:
             self._record = record_with_all if len(recorders) > 1 else recorders[0] if recorders else None
@@ -221,8 +224,8 @@ class Dispatcher:
             elif is_wanted:
                 self._emit_result(meta.call_id, name, result, started, caller)
         if self._record is not None:
-            outcome = "ok" if not result.is_error else result.failure or Failure.TOOL
-            self._record(name, outcome, perf_counter() - started, caller)
+            failure = result.failure or Failure.TOOL if result.is_error else None
+            self._record(name, failure, perf_counter() - started, caller)
         if gates is not None and gates.observers:
             await gates.notify_observers(name, shown, meta.caller, meta.call_id, result)
         return result

@@ -179,10 +179,24 @@ class FastPath:
         )
 
     async def call(
-        self, message: CallToolMessage, client: str | None, *, modern: bool, progress: Progress | None = None
+        self,
+        message: CallToolMessage,
+        *,
+        modern: bool,
+        client: str | None = None,
+        progress: Progress | None = None,
     ) -> bytes | None:
-        """Call a tool: the message that answers it, or None when the tool was removed since it was found plain."""
-        params, caller = message.params, self._callers.get(client) or self._add_caller(client)
+        """Call a tool: the message that answers it, or None when the tool was removed since it was found plain.
+
+        Args:
+            message: The call.
+            modern: Whether the client speaks the modern protocol version, and names itself in every message.
+            client: The name that it gave itself in the handshake.
+            progress: Receives progress, where the client wants it.
+        """
+        params, caller = message.params, self._caller
+        if self._dispatcher.names_clients:
+            caller = self._find_caller(params.meta.client_name if modern else client)
         if params.meta.call_id is not None and (call_id := _check_call_id(params.meta.call_id)) is not None:
             caller = structs.replace(caller, call_id=call_id)
         try:
@@ -194,11 +208,13 @@ class FastPath:
             logger.exception("the result of %r could not be encoded", params.name)
             return render_refusal(message.id, INTERNAL_ERROR, "Internal server error")
 
-    def _add_caller(self, client: str | None) -> Caller:
-        """The caller of a client that calls for the first time; clients of any number of names share one."""
-        if client is None or len(self._callers) >= _MOST_CLIENTS:
-            return self._caller
-        caller = self._callers[client] = structs.replace(self._caller, client=client)
+    def _find_caller(self, client: str | None) -> Caller:
+        """The caller with the name of its client; a bounded number of them is kept."""
+        caller = self._callers.get(client)
+        if caller is None:
+            caller = structs.replace(self._caller, client=client)
+            if len(self._callers) < _MOST_CLIENTS:
+                self._callers[client] = caller
         return caller
 
     def _follow_identity(self) -> None:

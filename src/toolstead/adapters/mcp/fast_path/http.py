@@ -166,7 +166,7 @@ class HttpFastPath:
                 and not self._fast_path.asks_client(params.meta.elicitation)
             ):
                 # Most calls finish in one step and need no watcher.
-                answer: Any = start_coroutine(self._fast_path.call(message, params.meta.client_name, modern=True))
+                answer: Any = start_coroutine(self._fast_path.call(message, modern=True))
                 if type(answer) is SuspendedCoroutine:
                     with DisconnectWatch(receive), KeepAlive(send) as alive:
                         answer = await answer.resume()
@@ -197,7 +197,7 @@ class HttpFastPath:
                 and str(id) not in session.calls
                 and not self._fast_path.asks_client(session.elicitation)
             ):
-                answer: Any = start_coroutine(self._fast_path.call(message, session.client, modern=False))
+                answer: Any = start_coroutine(self._fast_path.call(message, modern=False, client=session.client))
                 if type(answer) is SuspendedCoroutine:
                     return await self._finish_call(id, session, answer.resume(), send)
             case ListTools(id=id, params=params):

@@ -260,8 +260,7 @@ class StdioFastPath:
                 if ours:
                     running = _Running(id)
                     progress = self._make_reporter(running, params.meta.progressToken)
-                    client = params.meta.client_name if modern else self._client
-                    work = partial(self._fast_path.call, message, client, modern=modern, progress=progress)
+                    work = partial(self._fast_path.call, message, modern=modern, client=self._client, progress=progress)
                     self._begin(running, work, line)
                 return ours
             case ListTools(id=id, params=params):
