@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
@@ -69,10 +69,22 @@ class InProcessClient:
         """Delete what was set for a plugin; return its new state."""
         return await self._stead.plugins.reset_plugin(name)
 
-    async def list_threads(self, limit: int) -> list[dict[str, Any]]:
-        """Conversations, the newest first."""
-        store = (await self._stead.conversations()).store
-        return [thread.to_json() for thread in await store.list_threads(limit=limit)]
+    async def list_threads(
+        self, limit: int, *, own: bool = False, roots: bool = False, prefix: str = ""
+    ) -> list[dict[str, Any]]:
+        """Conversations, the last used first.
+
+        Args:
+            limit: At most so many.
+            own: Only those of the project.
+            roots: Only those that no other one started.
+            prefix: Only those whose ids begin so.
+        """
+        from toolstead.orchestrator.store import ThreadFilter
+
+        conversations = await self._stead.conversations()
+        wanted = ThreadFilter(project=conversations.project if own else None, are_roots=roots, prefix=prefix)
+        return [thread.to_json() for thread in await conversations.store.list_threads(wanted, limit=limit)]
 
     async def read_thread(self, id: str) -> dict[str, Any]:
         """A conversation with its messages."""
@@ -114,14 +126,15 @@ class InProcessClient:
         )
         return run.to_json()
 
-    async def list_events(self, thread_id: str) -> list[dict[str, Any]]:
-        """Everything that was stored of a conversation, as the database has it."""
+    async def list_events(self, thread_id: str, types: Collection[str] | None = None) -> list[dict[str, Any]]:
+        """Everything that was stored of a conversation, or what is of some types, as the database has it."""
         from toolstead.orchestrator.store import EventFilter
 
         store = (await self._stead.conversations()).store
         found: list[dict[str, Any]] = []
         after: str | None = None
-        while page := await store.list_events(EventFilter(thread_id=thread_id), after=after):
+        wanted = EventFilter(thread_id=thread_id, types=None if types is None else frozenset(types))
+        while page := await store.list_events(wanted, after=after):
             found.extend(event.to_json() for event in page)
             after = page[-1].id
         return found
@@ -205,10 +218,13 @@ class HttpClient:
         """See `InProcessClient`."""
         return self._check_keys(await self._send_request("POST", f"/api/plugins/{_quote_id(name)}/reset"), _PLUGIN)
 
-    async def list_threads(self, limit: int) -> list[dict[str, Any]]:
+    async def list_threads(
+        self, limit: int, *, own: bool = False, roots: bool = False, prefix: str = ""
+    ) -> list[dict[str, Any]]:
         """See `InProcessClient`."""
         found: list[dict[str, Any]] = []
-        query = ""
+        chosen = f"{'&own=true' if own else ''}{'&roots=true' if roots else ''}"
+        query = chosen = f"{chosen}{f'&prefix={_quote_id(prefix)}' if prefix else ''}"
         while len(found) < limit:
             wanted = min(limit - len(found), _THREADS_TOGETHER)
             answer = await self._send_request("GET", f"/api/threads?limit={wanted}{query}")
@@ -216,7 +232,7 @@ class HttpClient:
             found += page
             if len(page) < wanted:
                 break
-            query = f"&before={_quote_id(page[-1]['id'])}"
+            query = f"{chosen}&before={_quote_id(page[-1]['id'])}"
         return found
 
     async def read_thread(self, id: str) -> dict[str, Any]:
@@ -261,6 +277,12 @@ class HttpClient:
             await self._send_request("POST", f"{run}/cancel", {})
             raise
         return await self._send_request("GET", run)
+
+    async def list_events(self, thread_id: str, types: Collection[str] | None = None) -> list[dict[str, Any]]:
+        """See `InProcessClient`."""
+        chosen = "" if types is None else f"&type={','.join(types)}"
+        async with self._follow_events(f"/api/threads/{_quote_id(thread_id)}/events?follow=false{chosen}") as events:
+            return [event async for event in events]
 
     async def _send_request(self, method: str, path: str, body: Any = None) -> Any:
         """The JSON that a route answers; None for an answer without a body.

@@ -94,6 +94,11 @@ class Orchestrator:
         self._performer = RunPerformer(parts, self._recovery, self._freshness, self._pass_text_on)
         self._commands = RunCommands(parts, self._performer, self._recovery)
 
+    @property
+    def project(self) -> str:
+        """The folder of the project, as threads name it."""
+        return str(self.agents.cwd)
+
     async def open(self) -> None:
         """End the runs of dead processes, now and periodically; poll for commands to our own runs."""
         await self._recovery.open()
@@ -309,6 +314,7 @@ class Orchestrator:
                 created_at=self._parts.clock.now(),
                 title=title,
                 parent_thread_id=request.parent_thread_id,
+                project=self.project,
             )
 
     def _create_run(self, thread: Thread, request: RunRequest) -> ActiveRun:
