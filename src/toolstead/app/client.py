@@ -9,10 +9,11 @@ from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
+from toolstead.app.approval_client import HttpApprovals, InProcessApprovals
 from toolstead.app.file_client import HttpFiles, InProcessFiles
 from toolstead.app.server_file import ServerFile
 from toolstead.app.task_client import HttpTasks, InProcessTasks
-from toolstead.errors import ServeError
+from toolstead.errors import RefusedRequestError, ServeError
 
 if TYPE_CHECKING:
     import httpx2
@@ -38,6 +39,7 @@ class InProcessClient:
     Attributes:
         files: Its shared files.
         tasks: Its delegated tasks.
+        approvals: The calls that wait for a person.
     """
 
     url = None
@@ -45,6 +47,7 @@ class InProcessClient:
     def __init__(self, stead: Toolstead, *, lost_server: str | None = None) -> None:
         self._stead = stead
         self.files, self.tasks = InProcessFiles(stead), InProcessTasks(stead)
+        self.approvals = InProcessApprovals(stead)
         self.lost_server = lost_server
 
     async def describe_state(self) -> Mapping[str, Any]:
@@ -151,6 +154,7 @@ class HttpClient:
         url: Its address.
         files: Its shared files.
         tasks: Its delegated tasks.
+        approvals: The calls that wait for a person.
     """
 
     lost_server = None
@@ -166,6 +170,7 @@ class HttpClient:
         self.url = url.rstrip("/")
         self.files = HttpFiles(self._send_request, self._check_keys)
         self.tasks = HttpTasks(self._send_request, self._check_keys, self._follow_events)
+        self.approvals = HttpApprovals(self._send_request, self._check_keys, self._follow_events)
         import httpx2  # not above: most commands find no server
 
         # A token goes to the address it is for, and nowhere else: no proxies, no redirects.
@@ -317,8 +322,11 @@ class HttpClient:
         try:
             async with self._client.stream(method, address, content=data, headers=headers, timeout=seconds) as response:
                 if not response.is_success:
-                    raise ServeError(
-                        f"{address} answered {response.status_code}: {_read_detail(await response.aread())}"
+                    problem = _read_problem(await response.aread())
+                    raise RefusedRequestError(
+                        f"{address} answered {response.status_code}: {problem['detail']}",
+                        status=response.status_code,
+                        problem=problem,
                     )
                 yield response
         except (httpx2.ConnectError, httpx2.TimeoutException, httpx2.InvalidURL) as error:
@@ -389,12 +397,13 @@ def _quote_id(id: str) -> str:
     return quote(id, safe="")
 
 
-def _read_detail(data: bytes) -> str:
+def _read_problem(data: bytes) -> dict[str, Any]:
+    """A problem document; of another answer, its text as the detail of one."""
     try:
         document: Any = json.loads(data)
-        return str(document["detail"])
+        return {**document, "detail": str(document["detail"])}
     except (ValueError, KeyError, TypeError):
-        return data.decode("utf-8", "replace")[:500]
+        return {"detail": data.decode("utf-8", "replace")[:500]}
 
 
 def _find_causes(error: BaseException | None) -> list[BaseException]:
