@@ -15,6 +15,7 @@ ToolsteadError
 ├── StorageError           the database cannot be opened, read or written
 │   └── RowRefusedError    it works, and does not take what was to be written: trying again changes nothing
 ├── NotFoundError          no such thread, run, task, result, resource, approval or shared file
+├── ThreadChoiceError      no thread, or more than one, is what a person named
 ├── StaleClaimError        a write to a task by a process that does not hold it any more
 ├── ApprovalDecidedError   a decision that comes too late: there is one already
 ├── InvalidApprovalError   a decision that cannot be taken: what is wrong with it
@@ -186,6 +187,10 @@ class NotFoundError(ToolsteadError):
         self.kind = kind
         self.id = id
         super().__init__(f"no {kind} {id!r}")
+
+
+class ThreadChoiceError(ToolsteadError):
+    """No thread, or more than one, is what a person named."""
 
 
 class StaleClaimError(ToolsteadError):

@@ -58,6 +58,15 @@ class InProcessClient:
         """Read every source of tools again; return what changed."""
         return (await self._stead.registry.reload_plugins()).to_json()
 
+    async def list_tools(self) -> list[dict[str, Any]]:
+        """Every tool that can be called."""
+        return [tool.to_json() for tool in self._stead.registry.list_tools()]
+
+    async def list_agents(self) -> list[dict[str, Any]]:
+        """Every agent, by name."""
+        agents = (await self._stead.agents()).catalogue.agents
+        return [agents[name].to_json() for name in sorted(agents)]
+
     async def list_plugins(self) -> list[dict[str, Any]]:
         """Every plugin, its secrets masked."""
         return self._stead.plugins.show_plugins()
@@ -204,6 +213,14 @@ class HttpClient:
     async def reload_tools(self) -> dict[str, Any]:
         """See `InProcessClient`."""
         return self._check_keys(await self._send_request("POST", "/api/tools/reload", {}), _RELOAD)
+
+    async def list_tools(self) -> list[dict[str, Any]]:
+        """See `InProcessClient`."""
+        return self._check_keys(await self._send_request("GET", "/api/tools"), {"tools"})["tools"]
+
+    async def list_agents(self) -> list[dict[str, Any]]:
+        """See `InProcessClient`."""
+        return self._check_keys(await self._send_request("GET", "/api/agents"), {"agents"})["agents"]
 
     async def list_plugins(self) -> list[dict[str, Any]]:
         """See `InProcessClient`."""

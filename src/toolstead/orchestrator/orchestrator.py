@@ -309,10 +309,14 @@ class Orchestrator:
                 raise
             title = " ".join(request.prompt.split())
             title = title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
+            of_user = request.parent_thread_id is None  # what it was begun with goes on; a task says so every time
             return Thread(
                 id=thread_id,
                 created_at=self._parts.clock.now(),
                 title=title,
+                agent=request.agent if of_user else "",
+                runtime=request.runtime if of_user else "",
+                model=request.model if of_user else "",
                 parent_thread_id=request.parent_thread_id,
                 project=self.project,
             )

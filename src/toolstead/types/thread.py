@@ -67,8 +67,10 @@ class ListedThread(Thread, frozen=True, kw_only=True):
 
     Attributes:
         status: That of its last run; null before its first message.
+        answered_by: The agent of its last run; empty before its first message.
         used_at: When its last run ended, or else began, in seconds since 1970; when the thread began where it has none.
     """
 
     status: RunStatus | None
+    answered_by: str
     used_at: float

@@ -50,6 +50,7 @@ _WORDS: Mapping[ModelFault, str] = {
     "busy": "is busy",
     "rate": "limits the rate of requests",
     "server": "failed",
+    "network": "gave no answer",
     "overflow": "reports that the conversation is too long for the model",
     "quota": "reports that the account's credit or quota is used up",
     "rejected": "refuses the request",
@@ -86,8 +87,10 @@ def model_error(error: Exception, connection: Connection, tools: Sequence[ToolIn
     sentence = _error_sentence(error, connection)
     fault, tool = _classify_fault(error, sentence, tools)
     status = error.status_code if isinstance(error, foreign.ModelHTTPError) else None
-    silence = _explain_silence(error) if fault == "network" and status is None else None
-    text = _fault_text(fault, tool, status, sentence, connection, silence=silence)
+    if fault == "network" and status is None:
+        text = _network_text(error, sentence, connection)
+    else:
+        text = _fault_text(fault, tool, status, sentence, connection)
     return ModelError(text, fault=fault, retry_after=_retry_after(error), tool=tool)
 
 
@@ -126,15 +129,7 @@ def _refused_tool(sentence: str, body: object, tools: Sequence[ToolInfo]) -> str
     return None
 
 
-def _fault_text(
-    fault: ModelFault,
-    tool: str | None,
-    status: int | None,
-    sentence: str,
-    connection: Connection,
-    *,
-    silence: str | None,
-) -> str:
+def _fault_text(fault: ModelFault, tool: str | None, status: int | None, sentence: str, connection: Connection) -> str:
     title = connection.vendor.title
     code = f" ({status})" if status is not None else ""
     match fault:
@@ -147,12 +142,16 @@ def _fault_text(
             return f"{title} does not know the model {connection.model_name!r}{code}: {sentence}{hint}"
         case "schema":
             return f"{title} refuses the schema of tool {tool!r}{code}: {sentence}"
-        case "network" if silence is not None:
-            return f"no answer from {title} at {_name_host(connection.address)}: {silence}"
-        case "network":
-            return f"the answer of {title} broke off{code}: {sentence}"
         case _:
             return f"{title} {_WORDS[fault]}{code}: {sentence}"
+
+
+def _network_text(error: Exception, sentence: str, connection: Connection) -> str:
+    title = connection.vendor.title
+    if (silence := _explain_silence(error)) is not None:
+        return f"no answer from {title} at {_name_host(connection.address)}: {silence}"
+    is_closed = any(isinstance(cause, httpx2.RemoteProtocolError) for cause in _find_causes(error))
+    return f"the answer of {title} broke off: {'the connection was closed before its end' if is_closed else sentence}"
 
 
 def _name_host(address: str) -> str:

@@ -78,7 +78,7 @@ class MessageBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 _THREAD = Thread(id="thread_1", created_at=1790000000.0, title="Hello")
 _SAID = Message(id="msg_1", thread_id="thread_1", role="user", content="Hello", created_at=1790000001.5)
 _EXAMPLE = _THREAD.to_json()
-_LISTED = {**_EXAMPLE, "status": "completed", "usedAt": 1790000002.25}
+_LISTED = {**_EXAMPLE, "status": "completed", "answeredBy": "main", "usedAt": 1790000002.25}
 _WITH_MESSAGES = ThreadAnswer(thread=_THREAD, messages=[_SAID]).to_json()
 _ID = path_parameter("id", "The thread's id.", "thread_1")
 

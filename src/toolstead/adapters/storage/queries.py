@@ -113,7 +113,9 @@ def list_threads(
     connection: Connection, wanted: ThreadFilter = EVERY_THREAD, *, limit: int = 100, before: str | None = None
 ) -> list[ListedThread]:
     """Those that were used last come first. Raises NotFoundError for `before`."""
-    chosen = select(threads, runs.c.status, _USED_AT).select_from(threads.outerjoin(runs, runs.c.n == _LAST_RUN))
+    chosen = select(threads, runs.c.status, runs.c.agent, _USED_AT).select_from(
+        threads.outerjoin(runs, runs.c.n == _LAST_RUN)
+    )
     if wanted.project is not None:
         chosen = chosen.where(threads.c.project == wanted.project)
     if wanted.are_roots:
@@ -126,7 +128,10 @@ def list_threads(
             raise NotFoundError("thread", before)
         chosen = chosen.where(n > _USED_N)
     found = connection.execute(chosen.order_by(_USED_N.desc()).limit(limit))
-    return [ListedThread(**THREADS.decode_fields(row), status=status, used_at=at) for *row, status, at in found]
+    return [
+        ListedThread(**THREADS.decode_fields(row), status=status, answered_by=agent or "", used_at=at)
+        for *row, status, agent, at in found
+    ]
 
 
 def update_thread(connection: Connection, id: str, **changes: str | None) -> Thread:
