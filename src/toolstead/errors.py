@@ -15,6 +15,7 @@ ToolsteadError
 ├── StorageError           the database cannot be opened, read or written
 │   └── RowRefusedError    it works, and does not take what was to be written: trying again changes nothing
 ├── NotFoundError          no such thread, run, task, result, resource, approval or shared file
+├── ThreadChoiceError      no thread, or more than one, is what a person named
 ├── StaleClaimError        a write to a task by a process that does not hold it any more
 ├── ApprovalDecidedError   a decision that comes too late: there is one already
 ├── InvalidApprovalError   a decision that cannot be taken: what is wrong with it
@@ -37,7 +38,8 @@ ToolsteadError
 │   ├── TimedOutError      the invocation took longer than it may, and was ended
 │   └── NoRoomError        every session is in use, and this caller may not wait
 ├── ScriptError            a script that the scripted runtime cannot play: where, why
-└── ServeError             a server cannot start (port taken, bind without token)
+└── ServeError             a server cannot start (port taken, bind without token), or cannot be asked
+    └── RefusedRequestError a running server refused what a command asked of it
 ```
 
 A handler raises `ToolError` to report to the model what went wrong. Any other exception out of a
@@ -46,8 +48,9 @@ handler is a crash: its text is withheld from the model, and the log has the tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal
 
 
 class ToolsteadError(Exception):
@@ -184,6 +187,10 @@ class NotFoundError(ToolsteadError):
         self.kind = kind
         self.id = id
         super().__init__(f"no {kind} {id!r}")
+
+
+class ThreadChoiceError(ToolsteadError):
+    """No thread, or more than one, is what a person named."""
 
 
 class StaleClaimError(ToolsteadError):
@@ -440,7 +447,21 @@ class NoClientError(ToolError):
 
 
 class ServeError(ToolsteadError):
-    """A server cannot start: the port is taken, or the bind needs a token."""
+    """A server cannot start (the port is taken, the bind needs a token), or a command cannot ask one."""
+
+
+class RefusedRequestError(ServeError):
+    """A running server refused what a command asked of it.
+
+    Attributes:
+        status: The status of its answer.
+        problem: Its problem document; empty where the answer was none.
+    """
+
+    def __init__(self, message: str, *, status: int, problem: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self.status = status
+        self.problem = problem
+        super().__init__(message)
 
 
 def find_nearest(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:

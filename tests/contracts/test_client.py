@@ -96,12 +96,31 @@ async def test_conversations_are_listed_read_renamed_and_deleted(client: SteadCl
         ("user", "first"),
         ("assistant", "Hello first"),
     ]
+    assert [event["type"] for event in await client.list_events("t1", {"run.started", "completed"})] == [
+        "run.started",
+        "completed",
+    ]
     await client.rename_thread("t1", "Ünïcode / 🙂")
     assert (await client.read_thread("t1"))["title"] == "Ünïcode / 🙂"
     await client.delete_thread("t1")
     for work in (client.read_thread("t1"), client.rename_thread("t1", "x"), client.delete_thread("t1")):
         with pytest.raises(ToolsteadError, match=re.compile("no thread 't1'", re.IGNORECASE)):
             await work
+
+
+async def test_conversations_are_chosen_by_project_use_and_beginning_of_their_id(client: SteadClient) -> None:
+    for name in ("one_1", "one_2", "two_1"):
+        await client.run_agent(name, nothing, thread_id=name)
+    await client.run_agent("again", nothing, thread_id="one_1")
+
+    async def found(limit: int = 10, **chosen: Any) -> list[str]:
+        return [thread["id"] for thread in await client.list_threads(limit, **chosen)]
+
+    assert await found() == await found(own=True) == await found(own=True, roots=True) == ["one_1", "two_1", "one_2"]
+    assert await found(prefix="one_") == ["one_1", "one_2"]
+    assert await found(prefix="one%") == await found(prefix="ONE_") == []
+    last = (await client.list_threads(1))[0]
+    assert (last["status"], last["usedAt"] > last["createdAt"]) == ("completed", True)
 
 
 async def test_long_conversations_and_long_lists_come_whole_from_a_server_that_gives_pages(tmp_path: Path) -> None:

@@ -81,6 +81,30 @@ async def test_a_database_of_the_version_before_is_brought_up(place: Place, monk
         await open_store(place.address)
 
 
+async def test_threads_of_a_database_without_projects_get_those_of_their_tasks(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate_step, "__defaults__", (MIGRATIONS[:11],))
+        store = cast("Any", await place.open())
+
+        def fill(connection: Connection) -> None:
+            for n, name in enumerate(("parent", "child", "other")):
+                connection.exec_driver_sql(
+                    "INSERT INTO threads (n, id, created_at, title, agent, runtime, model)"
+                    f" VALUES ({100 + n}, '{name}', 1.0, '', '', '', '')"
+                )
+            columns = {column["name"]: column for column in inspect(connection).get_columns("tasks")}
+            known = {"n": "200", "thread_id": "'child'", "parent_thread_id": "'parent'", "project": "'/p'"}
+            needed = {name: "'0'" for name, column in columns.items() if not column["nullable"]} | known
+            connection.exec_driver_sql(f"INSERT INTO tasks ({', '.join(needed)}) VALUES ({', '.join(needed.values())})")
+
+        await store._database.write(fill)
+        await store.close()
+    found = {one.id: one.project for one in await (await place.open()).list_threads()}
+    assert found == {"parent": "/p", "child": "/p", "other": None}
+
+
 async def test_two_that_bring_it_up_at_once_do_it_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[bool] = []
     step = migrations.migrate_step

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.contracts.conftest import Place
 from tests.contracts.samples import ending, event, lost, message, new_id, run, thread
 from toolstead.errors import NotFoundError, RowRefusedError, StorageError
-from toolstead.orchestrator.store import EventFilter, Store
+from toolstead.orchestrator.store import EventFilter, Store, ThreadFilter
 from toolstead.types.event import NewEvent
 from toolstead.types.plugin_row import PluginRow
 from toolstead.types.result import KeptResult
@@ -52,6 +52,33 @@ class TestThreads:
         second = await store.list_threads(limit=2, before=first[-1].id)
         rest = await store.list_threads(before=second[-1].id)
         assert [[one.id for one in page] for page in (first, second, rest)] == [["e", "d"], ["c", "b"], ["a"]]
+
+    async def test_a_thread_that_is_used_again_comes_first_and_says_how_it_stands(self, store: Store) -> None:
+        for name in "abc":
+            await store.create_thread(thread(name, created_at=5.0))
+        for name in "ab":
+            await store.accept_message(message(name), run(name, store.owner, id=f"run_{name}"))
+        begun = await store.read_run("run_a")
+        await store.begin_run(begun, 1500.0)
+        await store.end_run("run_a", ending("failed", ended_at=1600.0))
+        found = [(one.id, one.status, one.used_at) for one in await store.list_threads()]
+        assert found == [("b", "queued", 1000.0), ("a", "failed", 1600.0), ("c", None, 5.0)]
+        assert [one.id for one in await store.list_threads(before="b")] == ["a", "c"]
+
+    async def test_threads_are_chosen_by_project_parent_and_beginning(self, store: Store) -> None:
+        await store.create_thread(thread("t_a", project="/p"))
+        await store.create_thread(thread("t_b", project="/p", parent_thread_id="t_a"))
+        await store.create_thread(thread("txa", project="/q"))
+        await store.create_thread(thread("old"))
+
+        async def found(**chosen: Any) -> list[str]:
+            return [one.id for one in await store.list_threads(ThreadFilter(**chosen))]
+
+        assert await found(project="/p") == ["t_b", "t_a"]
+        assert await found(project="/p", are_roots=True) == ["t_a"]
+        assert await found(are_roots=True) == ["old", "txa", "t_a"]
+        assert await found(prefix="t_") == ["t_b", "t_a"]
+        assert await found(prefix="T_") == []
 
     async def test_a_page_after_an_unknown_thread_is_refused(self, store: Store) -> None:
         with pytest.raises(NotFoundError, match="'gone'"):

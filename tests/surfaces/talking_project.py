@@ -8,6 +8,7 @@ import pty
 import re
 import sqlite3
 import subprocess
+from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ class Project:
         return json.loads(done.stdout)
 
     def on_terminal(self, *arguments: str) -> str:
-        """All that a command writes to a terminal, of 80 columns."""
+        """All that a command writes to a terminal, of 80 columns, less its looks and what is taken away again."""
         master, slave = pty.openpty()
         command = subprocess.Popen(
             [*TOOLSTEAD, *arguments],
@@ -81,7 +82,15 @@ class Project:
         finally:
             os.close(master)
             assert command.wait(PATIENCE) == 0
-        return shown.decode().replace("\r\n", "\n").replace("\x1b[1m", "").replace("\x1b[0m", "")
+        return remove_looks(shown.decode())
+
+    def last_thread(self) -> str:
+        """The id of the thread that was made last."""
+        database = sqlite3.connect(self.home / "data" / "toolstead.db")
+        try:
+            return database.execute("SELECT id FROM threads ORDER BY n DESC LIMIT 1").fetchone()[0]
+        finally:
+            database.close()
 
     def runs(self) -> list[tuple[str, str]]:
         """Prompt and status of every run, as the database has them."""
@@ -95,7 +104,7 @@ class Project:
     async def started(self, *arguments: str) -> AsyncIterator[Program]:
         """The command, still running."""
         errors = self.folder.parent / f"stderr-{'-'.join(arguments[:1])}.txt"
-        async with running([*TOOLSTEAD, *arguments], errors=errors, cwd=self.folder) as program:
+        async with running([*TOOLSTEAD, *arguments], errors=errors, cwd=self.folder, stdin=DEVNULL) as program:
             yield program
 
     @asynccontextmanager
@@ -107,6 +116,12 @@ class Project:
         async with self.started("serve", "--port", "0") as program:
             await program.stderr_with("/docs")  # the last thing it says when it is ready
             yield
+
+
+def remove_looks(shown: str) -> str:
+    """What a terminal shows in the end: without colours, and without lines that were written anew."""
+    text = re.sub(r"\r[^\n]*?\x1b\[K", "", shown.replace("\r\n", "\n"))
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def without_address(stderr: str) -> str:

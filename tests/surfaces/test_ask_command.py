@@ -25,16 +25,62 @@ def project(tmp_path: Path, home: Path) -> Project:
 @pytest.mark.promise("R7")
 async def test_the_answer_is_on_stdout_and_everything_else_on_stderr(project: Project, server: bool) -> None:
     async with project.served(server=server):
-        done = await asyncio.to_thread(project.command, "ask", "/delegate x", "--thread", "t1")
+        done = await asyncio.to_thread(project.command, "ask", "/delegate x")
         assert (done.returncode, done.stdout) == (0, "Hello /delegate x\n")
         assert ("\nby the server at http://127.0.0.1:" in done.stderr) is server
-        said = "main answers on scripted (runtime.scripted.script is set)\nthread t1\n"
+        thread = project.last_thread()
+        said = f"main answers on scripted (runtime.scripted.script is set)\nthread {thread}\n"
         assert without_address(done.stderr) == said
-        again = await asyncio.to_thread(project.command, "ask", "-", "--thread", "t1", stdin="two\nlines\n")
+        again = await asyncio.to_thread(project.command, "ask", "-", "--thread", thread, stdin="two\nlines\n")
         assert (again.returncode, again.stdout) == (0, "Hello two\nlines\n\n")
     assert project.runs() == [("/delegate x", "completed"), ("two\nlines\n", "completed")]
     conversations = list((project.folder.parent / "kept").glob("*.json"))
     assert len(conversations) == 1  # the second message went on with the first's conversation
+
+
+@both_ways
+async def test_words_need_no_quotes_and_what_is_piped_in_follows_them(project: Project, server: bool) -> None:
+    async with project.served(server=server):
+        words = await asyncio.to_thread(project.command, "ask", "are", "there", "-m", "small", "TODOs", "in  it")
+        assert words.stdout == "Hello are there TODOs in  it\n"
+        piped = await asyncio.to_thread(project.command, "ask", "sum up", stdin=" a\n\tb\n")
+        assert piped.stdout == "Hello sum up\n\n a\n\tb\n\n"
+        alone = await asyncio.to_thread(project.command, "ask", stdin="only this")
+        assert alone.stdout == "Hello only this\n"
+    assert [prompt for prompt, _ in project.runs()] == [
+        "are there TODOs in  it",
+        "sum up\n\n a\n\tb\n",
+        "only this",
+    ]
+
+
+@both_ways
+async def test_a_conversation_goes_on_by_the_beginning_of_its_id_or_as_the_last_one(
+    project: Project, server: bool
+) -> None:
+    write_agent("helper")
+    async with project.served(server=server):
+        first = await asyncio.to_thread(project.json, "ask", "one", "--agent", "helper", "-m", "small", "--json")
+        last = await asyncio.to_thread(project.command, "ask", "two")
+        assert last.returncode == 0
+        short = first["threadId"].removeprefix("thread_")[:20]
+        again = await asyncio.to_thread(project.json, "ask", "three", "--thread", short, "--json")
+        # What it was begun with goes on, and what is named in between is for that message alone.
+        assert (again["threadId"], again["agent"], again["model"]) == (first["threadId"], "helper", "small")
+        goes_on = await asyncio.to_thread(project.command, "ask", "-c", "four")
+        assert goes_on.stderr.startswith(f"continues {first['threadId']}  one\n")
+        unknown = await asyncio.to_thread(project.command, "ask", "--thread", first["threadId"][:-1] + "x", "hi")
+        assert (unknown.returncode, unknown.stdout) == (2, "")
+        assert f"did you mean '{first['threadId']}'?" in unknown.stderr
+        several = await asyncio.to_thread(project.command, "ask", "--thread", "thread_", "hi")
+        assert several.returncode == 2
+        for prefix in ("thread_6", "6" * 3):
+            many = await asyncio.to_thread(project.command, "ask", "--thread", prefix, "hi")
+            assert (many.returncode, many.stdout) == (2, "")
+        listed = await asyncio.to_thread(project.command, "ask", "--thread", "thread_6", "hi")
+        assert "'thread_6' is the beginning of several threads; give more of one:\n  thread_6" in listed.stderr
+        assert "  one\n" in listed.stderr
+    assert [prompt for prompt, _ in project.runs()] == ["one", "two", "three", "four"]
 
 
 @both_ways
@@ -98,7 +144,10 @@ async def test_interrupting_it_cancels_the_run_and_exits_with_130(project: Proje
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["ask"], "Missing argument 'PROMPT'"),
+        (["ask"], "there is nothing to ask; give a text, or pipe one in"),
+        (["ask", "-c", "hi"], "there is no conversation of this project to continue; leave out -c to begin one"),
+        (["ask", "-c", "--thread", "x", "hi"], "give one of them"),
+        (["ask", "--agent", "mian", "hi"], "did you mean 'main'?"),
         (["ask", "  "], "there is nothing to ask"),
         (["ask", "hi", "--runtime", "demo"], "the runtime 'demo' is not part of this version"),
         (["ask", "hi", "--runtime", "nope"], "the runtimes are kernel, claude, codex, scripted\n"),

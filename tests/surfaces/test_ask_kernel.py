@@ -87,17 +87,17 @@ async def test_without_a_word_about_it_the_key_chooses_and_the_first_line_says_s
     for name in ("TOOLSTEAD_RUNTIME__DEFAULT", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name)
     async with project.served(server=server):
-        done = await ask(project, "where are we?", "--thread", "t1")
+        done = await ask(project, "where are we?")
         first, call, spent = without_address(done.stderr).splitlines()
         assert first == "main answers on kernel (GOOGLE_API_KEY is set), google:gemini-3.8-flash"
         assert call == "· workspace-info {}"
-        assert spent.endswith("; thread t1")
+        assert spent.endswith(f"; thread {project.last_thread()}")
         assert " tokens in, " in spent
         assert ", $0.00" in spent
         assert done.returncode == 0
         assert json.loads(done.stdout.removeprefix("It says "))["projectPath"] == str(project.folder)
         assert all(len(line) <= 80 for line in done.stderr.splitlines())
-        again = await ask(project, "and now?", "--thread", "t1")
+        again = await ask(project, "-c", "and now?")
         assert again.stdout.startswith("Hello ")
         assert again.stdout.endswith("and now?\n")
         # The server still has the conversation; a new process is told of it.
@@ -137,7 +137,11 @@ async def test_an_answer_that_breaks_off_is_given_once_more_with_a_note(
     begun, whole = done.stdout.splitlines()
     assert whole == "here I am after all and glad of it"
     assert whole.startswith(begun)
-    assert without_address(done.stderr).splitlines()[1] == "· the answer was cut off; it is sent again"
+    notice = without_address(done.stderr).splitlines()[1]
+    assert notice.startswith(
+        "· the answer of Anthropic broke off: the connection was closed before its end; try 2 of 6"
+    )
+    assert notice.endswith("; its answer begins anew")
     assert (done.returncode, len(api.requests)) == (0, 2)
 
 
@@ -316,12 +320,12 @@ async def test_a_runtime_that_counts_nothing_does_not_make_an_answer_appear_twic
 
 async def asked_and_steered(project: Project, begins: str, steered: asyncio.Event, *options: str) -> str:
     """All of stdout of a question that somebody else steers once its answer has begun so."""
-    async with project.served(server=True), project.started("ask", "first", "--thread", "t", *options) as asking:
+    async with project.served(server=True), project.started("ask", "first", *options) as asking:
         stdout = asking.process.stdout
         assert stdout is not None
         assert await asyncio.wait_for(stdout.readexactly(len(begins)), PATIENCE) == begins.encode()
         address = (project.folder.parent / "stderr-serve.txt").read_text().split("http://")[1].split()[0]
-        assert await steer(address, "t", "go on") == 202
+        assert await steer(address, project.last_thread(), "go on") == 202
         steered.set()
         assert await asking.ended() == 0, asking.stderr
         return begins + (await stdout.read()).decode()

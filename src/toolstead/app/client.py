@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
+from toolstead.app.approval_client import HttpApprovals, InProcessApprovals
 from toolstead.app.file_client import HttpFiles, InProcessFiles
 from toolstead.app.server_file import ServerFile
 from toolstead.app.task_client import HttpTasks, InProcessTasks
-from toolstead.errors import ServeError
+from toolstead.errors import RefusedRequestError, ServeError
 
 if TYPE_CHECKING:
     import httpx2
@@ -40,6 +41,7 @@ class InProcessClient:
     Attributes:
         files: Its shared files.
         tasks: Its delegated tasks.
+        approvals: The calls that wait for a person.
     """
 
     url = None
@@ -47,6 +49,7 @@ class InProcessClient:
     def __init__(self, stead: Toolstead, *, lost_server: str | None = None) -> None:
         self._stead = stead
         self.files, self.tasks = InProcessFiles(stead), InProcessTasks(stead)
+        self.approvals = InProcessApprovals(stead)
         self.lost_server = lost_server
 
     async def describe_state(self) -> Mapping[str, Any]:
@@ -56,6 +59,15 @@ class InProcessClient:
     async def reload_tools(self) -> dict[str, Any]:
         """Read every source of tools again; return what changed."""
         return (await self._stead.registry.reload_plugins()).to_json()
+
+    async def list_tools(self) -> list[dict[str, Any]]:
+        """Every tool that can be called."""
+        return [tool.to_json() for tool in self._stead.registry.list_tools()]
+
+    async def list_agents(self) -> list[dict[str, Any]]:
+        """Every agent, by name."""
+        agents = (await self._stead.agents()).catalogue.agents
+        return [agents[name].to_json() for name in sorted(agents)]
 
     async def list_plugins(self) -> list[dict[str, Any]]:
         """Every plugin, its secrets masked."""
@@ -71,10 +83,22 @@ class InProcessClient:
         """Delete what was set for a plugin; return its new state."""
         return await self._stead.plugins.reset_plugin(name)
 
-    async def list_threads(self, limit: int) -> list[dict[str, Any]]:
-        """Conversations, the newest first."""
-        store = (await self._stead.conversations()).store
-        return [thread.to_json() for thread in await store.list_threads(limit=limit)]
+    async def list_threads(
+        self, limit: int, *, own: bool = False, roots: bool = False, prefix: str = ""
+    ) -> list[dict[str, Any]]:
+        """Conversations, the last used first.
+
+        Args:
+            limit: At most so many.
+            own: Only those of the project.
+            roots: Only those that no other one started.
+            prefix: Only those whose ids begin so.
+        """
+        from toolstead.orchestrator.store import ThreadFilter
+
+        conversations = await self._stead.conversations()
+        wanted = ThreadFilter(project=conversations.project if own else None, are_roots=roots, prefix=prefix)
+        return [thread.to_json() for thread in await conversations.store.list_threads(wanted, limit=limit)]
 
     async def read_thread(self, id: str) -> dict[str, Any]:
         """A conversation with its messages."""
@@ -116,14 +140,15 @@ class InProcessClient:
         )
         return run.to_json()
 
-    async def list_events(self, thread_id: str) -> list[dict[str, Any]]:
-        """Everything that was stored of a conversation, as the database has it."""
+    async def list_events(self, thread_id: str, types: Collection[str] | None = None) -> list[dict[str, Any]]:
+        """Everything that was stored of a conversation, or what is of some types, as the database has it."""
         from toolstead.orchestrator.store import EventFilter
 
         store = (await self._stead.conversations()).store
         found: list[dict[str, Any]] = []
         after: str | None = None
-        while page := await store.list_events(EventFilter(thread_id=thread_id), after=after):
+        wanted = EventFilter(thread_id=thread_id, types=None if types is None else frozenset(types))
+        while page := await store.list_events(wanted, after=after):
             found.extend(event.to_json() for event in page)
             after = page[-1].id
         return found
@@ -140,6 +165,7 @@ class HttpClient:
         url: Its address.
         files: Its shared files.
         tasks: Its delegated tasks.
+        approvals: The calls that wait for a person.
     """
 
     lost_server = None
@@ -155,6 +181,7 @@ class HttpClient:
         self.url = url.rstrip("/")
         self.files = HttpFiles(self._send_request, self._check_keys)
         self.tasks = HttpTasks(self._send_request, self._check_keys, self._follow_events)
+        self.approvals = HttpApprovals(self._send_request, self._check_keys, self._follow_events)
         import httpx2  # not above: most commands find no server
 
         # A token goes to the address it is for, and nowhere else: no proxies, no redirects.
@@ -197,6 +224,14 @@ class HttpClient:
         """See `InProcessClient`."""
         return self._check_keys(await self._send_request("POST", "/api/tools/reload", {}), _RELOAD)
 
+    async def list_tools(self) -> list[dict[str, Any]]:
+        """See `InProcessClient`."""
+        return self._check_keys(await self._send_request("GET", "/api/tools"), {"tools"})["tools"]
+
+    async def list_agents(self) -> list[dict[str, Any]]:
+        """See `InProcessClient`."""
+        return self._check_keys(await self._send_request("GET", "/api/agents"), {"agents"})["agents"]
+
     async def list_plugins(self) -> list[dict[str, Any]]:
         """See `InProcessClient`."""
         found: Any = self._check_keys(await self._send_request("GET", "/api/plugins"), {"plugins"})["plugins"]
@@ -215,10 +250,13 @@ class HttpClient:
         """See `InProcessClient`."""
         return self._check_keys(await self._send_request("POST", f"/api/plugins/{_quote_id(name)}/reset"), _PLUGIN)
 
-    async def list_threads(self, limit: int) -> list[dict[str, Any]]:
+    async def list_threads(
+        self, limit: int, *, own: bool = False, roots: bool = False, prefix: str = ""
+    ) -> list[dict[str, Any]]:
         """See `InProcessClient`."""
         found: list[dict[str, Any]] = []
-        query = ""
+        chosen = f"{'&own=true' if own else ''}{'&roots=true' if roots else ''}"
+        query = chosen = f"{chosen}{f'&prefix={_quote_id(prefix)}' if prefix else ''}"
         while len(found) < limit:
             wanted = min(limit - len(found), _THREADS_TOGETHER)
             answer = await self._send_request("GET", f"/api/threads?limit={wanted}{query}")
@@ -226,7 +264,7 @@ class HttpClient:
             found += page
             if len(page) < wanted:
                 break
-            query = f"&before={_quote_id(page[-1]['id'])}"
+            query = f"{chosen}&before={_quote_id(page[-1]['id'])}"
         return found
 
     async def read_thread(self, id: str) -> dict[str, Any]:
@@ -272,6 +310,12 @@ class HttpClient:
             raise
         return await self._send_request("GET", run)
 
+    async def list_events(self, thread_id: str, types: Collection[str] | None = None) -> list[dict[str, Any]]:
+        """See `InProcessClient`."""
+        chosen = "" if types is None else f"&type={','.join(types)}"
+        async with self._follow_events(f"/api/threads/{_quote_id(thread_id)}/events?follow=false{chosen}") as events:
+            return [event async for event in events]
+
     async def _send_request(self, method: str, path: str, body: Any = None) -> Any:
         """The JSON that a route answers; None for an answer without a body.
 
@@ -305,8 +349,11 @@ class HttpClient:
         try:
             async with self._client.stream(method, address, content=data, headers=headers, timeout=seconds) as response:
                 if not response.is_success:
-                    raise ServeError(
-                        f"{address} answered {response.status_code}: {_read_detail(await response.aread())}"
+                    problem = _read_problem(await response.aread())
+                    raise RefusedRequestError(
+                        f"{address} answered {response.status_code}: {problem['detail']}",
+                        status=response.status_code,
+                        problem=problem,
                     )
                 yield response
         except (httpx2.ConnectError, httpx2.TimeoutException, httpx2.InvalidURL) as error:
@@ -381,12 +428,13 @@ def _quote_id(id: str) -> str:
     return quote(id, safe="")
 
 
-def _read_detail(data: bytes) -> str:
+def _read_problem(data: bytes) -> dict[str, Any]:
+    """A problem document; of another answer, its text as the detail of one."""
     try:
         document: Any = json.loads(data)
-        return str(document["detail"])
+        return {**document, "detail": str(document["detail"])}
     except (ValueError, KeyError, TypeError):
-        return data.decode("utf-8", "replace")[:500]
+        return {"detail": data.decode("utf-8", "replace")[:500]}
 
 
 def _find_causes(error: BaseException | None) -> list[BaseException]:

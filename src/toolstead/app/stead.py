@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from toolstead.app.layers import LoadedSettings
     from toolstead.app.server_file import ServerAddress
     from toolstead.invoker.runtime import Runtime
+    from toolstead.orchestrator.approvals import Approvals
     from toolstead.orchestrator.feed import EventReader
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.shared_files import SharedFiles
@@ -190,6 +191,11 @@ class Toolstead:
         """
         self._parts.check_open()
         return await self._parts.open_delegation()
+
+    @property
+    def approvals(self) -> Approvals:
+        """The calls that wait for a person: `pending_approvals` lists them, `decide_approval` allows or denies one."""
+        return self._parts.approvals
 
     async def agents(self) -> SteadAgents:
         """The agents; the first call reads their files."""

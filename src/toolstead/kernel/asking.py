@@ -20,6 +20,7 @@ from toolstead.kernel.receiving import clean_reply
 from toolstead.kernel.request_size import ConversationSize
 from toolstead.kernel.shortening import shorten_messages
 from toolstead.types.content import whole_text
+from toolstead.types.event import THINKING, RetryNotice
 from toolstead.types.run import NOTHING_USED
 from toolstead.types.tool import ToolInfo
 
@@ -116,7 +117,7 @@ class Asking:
                         written += text
                         tell("message.delta", data)
                     else:
-                        tell("thinking", data)
+                        tell(THINKING, data)
         except TimeoutError:
             if reply is None:
                 why = f"sent nothing for {stall:g} seconds" if deadline.expired() else "took too long"
@@ -164,6 +165,8 @@ class Asking:
                 retry_after=wait,
             ) from error
         logger.warning("%s; try %s of %s in %.1f seconds", error, self._attempt + 1, limits.attempts, wait)
+        retry = RetryNotice(reason=str(error), attempt=self._attempt + 1, attempts=limits.attempts, seconds=wait)
+        self._activation.tell(THINKING, retry.to_event())
         await asyncio.sleep(wait)
 
     def _offered_tools(self) -> Sequence[ToolInfo]:

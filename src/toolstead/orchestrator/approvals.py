@@ -11,8 +11,8 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,18 +25,26 @@ from toolstead.errors import (
     NotFoundError,
     StorageError,
 )
+from toolstead.orchestrator.approval_events import (
+    build_resolution,
+    create_event,
+    describe_decision,
+    describe_question,
+    describe_waiting,
+)
 from toolstead.orchestrator.ids import Ids
-from toolstead.orchestrator.store import Resolution
 from toolstead.types.call import Allow, Ask, Deny, Rewrite, ToolCall
-from toolstead.types.event import NewEvent
 
 if TYPE_CHECKING:
     from toolstead.orchestrator.event_log import EventLog
-    from toolstead.orchestrator.store import Store
+    from toolstead.orchestrator.store import Resolution, Store
     from toolstead.tools.gates import ApprovingClient
     from toolstead.types.approval import Approval, ApprovalDecision
 
 logger = logging.getLogger(__name__)
+
+OnChange = Callable[[str, dict[str, Any]], object]
+"""Takes the type and the data of an event about an approval of this process."""
 
 MOST_WAITING = 1_000
 LONGEST_WAIT = 86_400.0
@@ -80,12 +88,26 @@ class Approvals:
         self._tasks = OwnedTasks()
         """What runs to its end even when its caller stops waiting."""
         self._watching: asyncio.Task[None] | None = None
+        self._watchers: list[OnChange] = []
         self._closed = False
 
     @property
     def waiting(self) -> int:
         """How many calls of this process wait for a person."""
         return self._asking
+
+    @contextmanager
+    def watch_questions(self, on_change: OnChange) -> Generator[None]:
+        """Call back with each question of this process, and each decision about one, while open.
+
+        Args:
+            on_change: Takes the type and the data of the event. Must not block and must not raise.
+        """
+        self._watchers.append(on_change)
+        try:
+            yield
+        finally:
+            self._watchers.remove(on_change)
 
     async def ask_person(
         self, call: ToolCall, ask: Ask, asked_by: str, client: ApprovingClient | None = None
@@ -147,7 +169,7 @@ class Approvals:
             if msgspec.json.encode(edited, order="sorted") == msgspec.json.encode(approval.input, order="sorted"):
                 edited = None  # sent back unchanged
         # A decision is finished even when its caller stops waiting for it: the waiting call gets it at once.
-        resolution = _build_resolution(approval, decision, reason, edited)
+        resolution = build_resolution(approval, decision, reason, edited)
         return await asyncio.shield(
             self._tasks.start(self._store_decision(store, approval, resolution), name="toolstead-approval")
         )
@@ -182,7 +204,7 @@ class Approvals:
             StorageError: The database does not answer.
         """
         store = await self._open_store()
-        for approval, _ in await store.recover_approvals(lambda one: _build_resolution(one, "deny", STOPPED)):
+        for approval, _ in await store.recover_approvals(lambda one: build_resolution(one, "deny", STOPPED)):
             logger.warning("approval %s is denied: its process %s was stopped", approval.id, approval.owner)
 
     async def close(self) -> None:
@@ -244,6 +266,7 @@ class Approvals:
         self._waiting[approval.id] = question
         try:
             await asyncio.shield(question.stored)
+            self._announce_question(approval)
             self._watch_decisions()
             async with self._asked_at_client(client, approval):
                 await asyncio.wait([question.decided], timeout=ask.timeout)
@@ -255,11 +278,22 @@ class Approvals:
             raise
         except StorageError:
             # When the connection broke during the commit, the question may be stored: it must not stay open.
-            self._store_later(question, _build_resolution(approval, "deny", UNSTORED))
+            self._store_later(question, build_resolution(approval, "deny", UNSTORED))
             raise
         finally:
             del self._waiting[approval.id]
+            if question.decided.done():
+                self._call_watchers("approval.resolved", describe_decision(question.decided.result()))
         return _read_verdict(question.decided.result())
+
+    def _announce_question(self, approval: Approval) -> None:
+        """Log the question, and give it to those who watch."""
+        logger.warning("%s", describe_waiting(approval))
+        self._call_watchers("approval.requested", describe_question(approval))
+
+    def _call_watchers(self, type: str, data: Mapping[str, Any]) -> None:
+        for on_change in tuple(self._watchers):
+            on_change(type, dict(data))
 
     @asynccontextmanager
     async def _asked_at_client(self, client: ApprovingClient | None, approval: Approval) -> AsyncGenerator[None]:
@@ -285,16 +319,7 @@ class Approvals:
 
     async def _store_question(self, store: Store, approval: Approval) -> None:
         earlier = [] if approval.run_id is None else await self._log.take_unstored(approval.run_id)
-        data = {
-            "approvalId": approval.id,
-            "callId": approval.call_id,
-            "name": approval.tool,
-            "input": approval.input,
-            "reason": approval.reason,
-            "plugin": approval.asked_by,
-            "expiresAt": approval.expires_at,
-        }
-        asked = _create_event("approval.requested", approval, approval.requested_at, data)
+        asked = create_event("approval.requested", approval, approval.requested_at, describe_question(approval))
         try:
             await store.add_approval(approval, [*earlier, asked])
         except BaseException:
@@ -317,7 +342,7 @@ class Approvals:
 
     async def _settle_question(self, question: _Question, reason: str) -> None:
         """Deny a question, unless a person has decided it: then that decision counts."""
-        resolution = _build_resolution(question.approval, "deny", reason)
+        resolution = build_resolution(question.approval, "deny", reason)
         try:
             if await question.store.resolve_approval(question.approval.id, resolution) is None:
                 question.resolve_question(await _decided_approval(question))
@@ -403,7 +428,7 @@ async def _decided_approval(question: _Question) -> Approval:
     try:
         return await question.store.read_approval(approval.id)
     except NotFoundError:
-        return _build_resolution(approval, "deny", GONE).given_to(approval)
+        return build_resolution(approval, "deny", GONE).given_to(approval)
 
 
 def _read_verdict(approval: Approval) -> Allow | Deny | Rewrite:
@@ -411,33 +436,6 @@ def _read_verdict(approval: Approval) -> Allow | Deny | Rewrite:
     if approval.decision != "allow":
         return Deny(approval.decision_reason or UNSAID)
     return Allow() if approval.decided_input is None else Rewrite(approval.decided_input)
-
-
-def _build_resolution(
-    approval: Approval, decision: ApprovalDecision, reason: str, input: Mapping[str, Any] | None = None
-) -> Resolution:
-    """A decision made now, with its event."""
-    now = time.time()
-    data = {"approvalId": approval.id, "decision": decision, "reason": reason, "edited": input is not None}
-    return Resolution(
-        decision=decision,
-        decided_at=now,
-        decision_reason=reason,
-        decided_input=input,
-        events=[_create_event("approval.resolved", approval, now, data)],
-    )
-
-
-def _create_event(type: str, approval: Approval, now: float, data: Mapping[str, Any]) -> NewEvent:
-    """An event about an approval, in the run and thread of its call."""
-    return NewEvent(
-        type=type,
-        time=now,
-        data=data,
-        thread_id=approval.thread_id,
-        run_id=approval.run_id,
-        task_id=approval.task_id,
-    )
 
 
 def _check_decision(decision: str, input: object, reason: object) -> None:

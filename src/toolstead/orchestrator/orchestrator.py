@@ -99,6 +99,11 @@ class Orchestrator:
         """The runs that this process owns."""
         return self._active
 
+    @property
+    def project(self) -> str:
+        """The folder of the project, as threads name it."""
+        return str(self.agents.cwd)
+
     async def open(self) -> None:
         """End the runs of dead processes, now and periodically; poll for commands to our own runs."""
         await self._recovery.open()
@@ -309,11 +314,16 @@ class Orchestrator:
                 raise
             title = " ".join(request.prompt.split())
             title = title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
+            of_user = request.parent_thread_id is None  # what it was begun with goes on; a task says so every time
             return Thread(
                 id=thread_id,
                 created_at=self._parts.clock.now(),
                 title=title,
+                agent=request.agent if of_user else "",
+                runtime=request.runtime if of_user else "",
+                model=request.model if of_user else "",
                 parent_thread_id=request.parent_thread_id,
+                project=self.project,
             )
 
     def _create_run(self, thread: Thread, request: RunRequest) -> ActiveRun:

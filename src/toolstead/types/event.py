@@ -10,6 +10,9 @@ from toolstead.types.sent import SentStruct
 DELTA = "message.delta"
 """A piece of an answer, as the model gives it."""
 
+THINKING = "thinking"
+"""A piece of what the model thinks before it answers; or, with `retry`, that it is asked again."""
+
 TYPES = frozenset(
     {
         "message",
@@ -30,7 +33,7 @@ TYPES = frozenset(
         "task.completed",
         "task.failed",
         "run.started",
-        "thinking",
+        THINKING,
         "usage",
         "approval.requested",
         "approval.resolved",
@@ -39,6 +42,26 @@ TYPES = frozenset(
     }
 )
 """The types of Toolstead itself; plugins' own are called `<plugin>.<word>`."""
+
+
+class RetryNotice(SentStruct, frozen=True, kw_only=True):
+    """A request to a model failed, and is made again: the `retry` of a `thinking` event.
+
+    Attributes:
+        reason: Why it failed.
+        attempt: Which try comes next; the first request is 1. Null where the runtime does not report it.
+        attempts: How many there are at most; null where that is not reported.
+        seconds: How long it waits until then; null where that is not reported.
+    """
+
+    reason: str
+    attempt: int | None = None
+    attempts: int | None = None
+    seconds: float | None = None
+
+    def to_event(self) -> dict[str, Any]:
+        """The data of the event; its text is empty, as the model thought nothing."""
+        return {"text": "", "retry": self.to_json()}
 
 
 class NewEvent(SentStruct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from toolstead.types.run import RunStatus
 from toolstead.types.sent import SentStruct
 
 Role = Literal["user", "assistant", "system"]
@@ -43,11 +44,12 @@ class Thread(SentStruct, frozen=True, kw_only=True):
         runtime: What drives the model; empty for the settings' one.
         model: Which model; empty for the settings' one.
         parent_thread_id: The thread that delegated this one's task.
+        project: The folder of the project that it was begun in; absent where an older version began it.
         session_id: The runtime's own id of the conversation, with which it can be resumed.
     """
 
     unsent: ClassVar[frozenset[str]] = frozenset({"session_id"})
-    optional: ClassVar[frozenset[str]] = frozenset({"parent_thread_id"})
+    optional: ClassVar[frozenset[str]] = frozenset({"parent_thread_id", "project"})
 
     id: str
     created_at: float
@@ -57,3 +59,18 @@ class Thread(SentStruct, frozen=True, kw_only=True):
     model: str = ""
     parent_thread_id: str | None = None
     session_id: str | None = None
+    project: str | None = None
+
+
+class ListedThread(Thread, frozen=True, kw_only=True):
+    """A conversation in a list: with how it stands.
+
+    Attributes:
+        status: That of its last run; null before its first message.
+        answered_by: The agent of its last run; empty before its first message.
+        used_at: When its last run ended, or else began, in seconds since 1970; when the thread began where it has none.
+    """
+
+    status: RunStatus | None
+    answered_by: str
+    used_at: float

@@ -114,6 +114,9 @@ def test_a_stream_without_an_end_is_tried_again_and_its_pieces_say_which_try() -
     bench = Bench(ScriptedModel([ModelDelta("Hel")], [ModelDelta("h", "thinking"), *says("Hello.")])).hear()
     found, _ = _run(bench)
     assert found.text == "Hello."
+    (kind, notice) = bench.told.pop(1)
+    assert (kind, notice["text"], 0.25 <= notice["retry"].pop("seconds") <= 0.5) == ("thinking", "", True)
+    assert notice["retry"] == {"reason": "scripted:one ended its answer too early", "attempt": 2, "attempts": 6}
     assert bench.told == [
         ("message.delta", {"text": "Hel"}),
         ("thinking", {"text": "h", "attempt": 2}),

@@ -28,6 +28,7 @@ from claude_agent_sdk import (
 from toolstead.adapters.claude.usage import ClaudeUsage, ReplyUsage, subtract_usage
 from toolstead.errors import InvocationError, LimitError, RuntimeFailureError
 from toolstead.invoker.runtime import Answer, SessionSpec, Turn, explain_turn_limit
+from toolstead.types.event import THINKING, RetryNotice
 from toolstead.types.run import NOTHING_USED, Usage
 
 logger = logging.getLogger(__name__)
@@ -129,7 +130,7 @@ class TurnProgress:
             case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}} if text:
                 self.turn.tell("message.delta", {"text": text})
             case {"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": str(text)}} if text:
-                self.turn.tell("thinking", {"text": text})
+                self.turn.tell(THINKING, {"text": text})
             case _:
                 pass
 
@@ -186,6 +187,7 @@ class TurnProgress:
         logger.warning(
             "Claude Code retries its API request, attempt %s of %s: %s", attempt, data.get("max_retries"), why
         )
+        self.turn.tell(THINKING, _read_retry(data, why).to_event())
 
     def _limit_error(self) -> LimitError:
         return explain_turn_limit(self._spec, "claude", self._max_turns)
@@ -219,6 +221,17 @@ class TurnProgress:
             self._outcome = RuntimeFailureError(_failure_text(message))
         else:
             self._outcome = message.result or ""
+
+
+def _read_retry(data: Mapping[str, Any], why: str) -> RetryNotice:
+    """A retry as the program reports it: it counts the retries, and not the first request."""
+    attempt, most, delay = (data.get(name) for name in ("attempt", "max_retries", "retry_delay_ms"))
+    return RetryNotice(
+        reason=f"no answer from Anthropic: {why}",
+        attempt=attempt + 1 if isinstance(attempt, int) else None,
+        attempts=most + 1 if isinstance(most, int) else None,
+        seconds=delay / 1000 if isinstance(delay, int | float) else None,
+    )
 
 
 def _failure_text(message: ResultMessage) -> str:

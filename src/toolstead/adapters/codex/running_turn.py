@@ -13,6 +13,7 @@ from toolstead.adapters.codex.app_server import AppServer, ProcessGoneError, Ref
 from toolstead.adapters.codex.own_tools import OwnUses, run_in_task
 from toolstead.errors import InvocationError, RuntimeFailureError
 from toolstead.invoker.runtime import Answer, SessionSpec, Turn, explain_turn_limit
+from toolstead.types.event import THINKING, RetryNotice
 from toolstead.types.result import Failure, ToolResult
 from toolstead.types.run import NOTHING_USED, Usage
 
@@ -93,7 +94,7 @@ class RunningTurn:
             case "item/agentMessage/delta":
                 self._report_event("message.delta", params)
             case "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta":
-                self._report_event("thinking", params)
+                self._report_event(THINKING, params)
             case "item/started" | "item/completed":
                 item: Mapping[str, Any] = params.get("item") or {}
                 if item.get("type") == "agentMessage":
@@ -107,6 +108,8 @@ class RunningTurn:
             case "error":
                 self._why = _error_sentence(params.get("error"))
                 logger.warning("Codex: %s%s", self._why, "; retrying" if params.get("willRetry") else "")
+                if params.get("willRetry") and not self.ending.done():
+                    self._turn.tell(THINKING, RetryNotice(reason=f"Codex: {self._why or 'no answer'}").to_event())
             case "turn/completed":
                 self._complete_turn(params.get("turn") or {})
             case _:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import socket
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import httpx2
 import pydantic
@@ -16,7 +18,7 @@ from pydantic_ai import exceptions as foreign
 from pydantic_ai.models import known_model_names
 
 from toolstead.adapters.providers.catalogue import API
-from toolstead.adapters.providers.http_client import Connection
+from toolstead.adapters.providers.http_client import CONNECT_SECONDS, READ_SECONDS, Connection
 from toolstead.errors import ModelError, ModelFault, suggest
 from toolstead.types.tool import ToolInfo
 
@@ -48,7 +50,7 @@ _WORDS: Mapping[ModelFault, str] = {
     "busy": "is busy",
     "rate": "limits the rate of requests",
     "server": "failed",
-    "network": "could not be reached, or its answer broke off",
+    "network": "gave no answer",
     "overflow": "reports that the conversation is too long for the model",
     "quota": "reports that the account's credit or quota is used up",
     "rejected": "refuses the request",
@@ -85,9 +87,11 @@ def model_error(error: Exception, connection: Connection, tools: Sequence[ToolIn
     sentence = _error_sentence(error, connection)
     fault, tool = _classify_fault(error, sentence, tools)
     status = error.status_code if isinstance(error, foreign.ModelHTTPError) else None
-    return ModelError(
-        _fault_text(fault, tool, status, sentence, connection), fault=fault, retry_after=_retry_after(error), tool=tool
-    )
+    if fault == "network" and status is None:
+        text = _network_text(error, sentence, connection)
+    else:
+        text = _fault_text(fault, tool, status, sentence, connection)
+    return ModelError(text, fault=fault, retry_after=_retry_after(error), tool=tool)
 
 
 def _classify_fault(error: Exception, sentence: str, tools: Sequence[ToolInfo]) -> tuple[ModelFault, str | None]:
@@ -140,6 +144,48 @@ def _fault_text(fault: ModelFault, tool: str | None, status: int | None, sentenc
             return f"{title} refuses the schema of tool {tool!r}{code}: {sentence}"
         case _:
             return f"{title} {_WORDS[fault]}{code}: {sentence}"
+
+
+def _network_text(error: Exception, sentence: str, connection: Connection) -> str:
+    title = connection.vendor.title
+    if (silence := _explain_silence(error)) is not None:
+        return f"no answer from {title} at {_name_host(connection.address)}: {silence}"
+    is_closed = any(isinstance(cause, httpx2.RemoteProtocolError) for cause in _find_causes(error))
+    return f"the answer of {title} broke off: {'the connection was closed before its end' if is_closed else sentence}"
+
+
+def _name_host(address: str) -> str:
+    """Where an API is, without what an address may hold besides: a user, a path."""
+    parts = urlsplit(address)
+    return parts.hostname or "" if parts.port is None else f"{parts.hostname}:{parts.port}"
+
+
+def _explain_silence(error: BaseException) -> str | None:
+    """Why an API gave no answer at all, as the system says it; None where its answer had begun."""
+    causes = list(_find_causes(error))
+    if any(isinstance(cause, httpx2.ConnectTimeout) for cause in causes):
+        return f"no connection after {CONNECT_SECONDS:g} seconds"
+    if any(isinstance(cause, httpx2.ReadTimeout) for cause in causes):
+        return f"silent for {READ_SECONDS:g} seconds"
+    if not any(isinstance(cause, httpx2.ConnectError) for cause in causes):
+        return None
+    for cause in reversed(causes):
+        if isinstance(cause, socket.gaierror):
+            return "its name cannot be resolved; is there a network?"
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+    return next((text for cause in reversed(causes) if (text := str(cause))), type(error).__name__)
+
+
+def _find_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and those that it came from: the libraries wrap the system's error, and say less than it does."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _nearest_names(connection: Connection) -> str:

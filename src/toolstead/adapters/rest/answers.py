@@ -12,7 +12,7 @@ from toolstead.types.approval import Approval
 from toolstead.types.result import ToolResult
 from toolstead.types.sent import SentStruct
 from toolstead.types.step import RunStep
-from toolstead.types.thread import Message, Thread
+from toolstead.types.thread import ListedThread, Message, Thread
 from toolstead.types.tool import Problem, ToolInfo
 from toolstead.types.vfs import FileVersion
 
@@ -86,10 +86,10 @@ class ThreadList(SentStruct, frozen=True, kw_only=True):
     """Threads.
 
     Attributes:
-        threads: The newest first.
+        threads: The last used first.
     """
 
-    threads: list[Thread]
+    threads: list[ListedThread]
 
 
 class MessageAccepted(SentStruct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from toolstead.adapters.http.stopping import Stopping
 from toolstead.adapters.rest.openapi import answers_with, path_parameter, query_parameter, route
 from toolstead.adapters.rest.problems import STORAGE, UNKNOWN_RUN, UNKNOWN_THREAD
 from toolstead.adapters.rest.profile_threads import read_own_run
-from toolstead.adapters.rest.query import event_id, read_query, single_value, wrong_parameter
+from toolstead.adapters.rest.query import event_id, is_true, read_query, single_value, wrong_parameter
 from toolstead.adapters.rest.sse import EventStreamAnswer, EventStreamHead
 from toolstead.errors import InvocationError, NotFoundError
 from toolstead.orchestrator.feed import Feed
@@ -42,6 +42,7 @@ _AFTER = [
         "in": "header",
     },
 ]
+_FOLLOW = query_parameter("follow", "`false` ends the stream after what is stored by now.", None)
 _THREAD = query_parameter("thread", "Only events of this thread.", None)
 _RUN = query_parameter("run", "Only events of this run.", None)
 _TASK = query_parameter("task", "Only events of this task.", None)
@@ -77,12 +78,13 @@ class EventRoutes:
         "threadEvents",
         "Follow a thread",
         "The same for one thread, from its first event on.",
-        parameters=[path_parameter("id", "The thread's id.", "thread_1"), _RUN, _TASK, _TYPE, *_AFTER],
+        parameters=[path_parameter("id", "The thread's id.", "thread_1"), _RUN, _TASK, _TYPE, *_AFTER, _FOLLOW],
         responses={**_STREAM, **answers_with(UNKNOWN_THREAD, BAD_QUERY, STORAGE)},
     )
     async def stream_thread(self, conversations: Orchestrator, request: HttpRequest) -> Sendable:
         """`GET /api/threads/{id}/events`: from the thread's first event, unless an id is given."""
-        wanted, after = _read(request, "run", "task")
+        wanted, after = _read(request, "run", "task", "follow")
+        follows = is_true(request, read_query(request, "run", "task", "type", "after", "follow"), "follow", usual=True)
         thread_id = request.params["id"]
         wanted = replace(wanted, thread_id=thread_id)
         await conversations.store.read_thread(thread_id)
@@ -90,9 +92,9 @@ class EventRoutes:
         async def has_ended() -> bool:
             try:
                 await conversations.store.read_thread(thread_id)
+                return not follows
             except NotFoundError:
                 return True
-            return False
 
         return await self._build_stream(conversations, request, wanted, after or "", has_ended=has_ended)
 

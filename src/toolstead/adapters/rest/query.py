@@ -82,6 +82,18 @@ def whole_number(
     return int(given)
 
 
+def is_true(request: HttpRequest, query: Mapping[str, list[str]], name: str, *, usual: bool = False) -> bool:
+    """Whether a parameter is `true`.
+
+    Raises:
+        RequestError: It is neither `true` nor `false`.
+    """
+    given = single_value(request, query, name)
+    if given not in (None, "true", "false"):
+        raise wrong_parameter(request, f"{name}: must be `true` or `false`.")
+    return usual if given is None else given == "true"
+
+
 def event_id(request: HttpRequest, query: Mapping[str, list[str]]) -> str | None:
     """The event after which a stream begins: `Last-Event-ID`, else `after`; empty for the very first.
 

@@ -20,10 +20,11 @@ from toolstead.adapters.rest.openapi import (
     route,
 )
 from toolstead.adapters.rest.problems import NO_RUNTIME, STORAGE, UNKNOWN_THREAD
-from toolstead.adapters.rest.query import idempotency_key, page_size, read_query, single_value, wrong_parameter
+from toolstead.adapters.rest.query import idempotency_key, is_true, page_size, read_query, single_value, wrong_parameter
 from toolstead.errors import NotFoundError
 from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
+from toolstead.orchestrator.store import ThreadFilter
 from toolstead.types.thread import Message, Thread
 
 MOST_LISTED = 500
@@ -77,6 +78,7 @@ class MessageBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 _THREAD = Thread(id="thread_1", created_at=1790000000.0, title="Hello")
 _SAID = Message(id="msg_1", thread_id="thread_1", role="user", content="Hello", created_at=1790000001.5)
 _EXAMPLE = _THREAD.to_json()
+_LISTED = {**_EXAMPLE, "status": "completed", "answeredBy": "main", "usedAt": 1790000002.25}
 _WITH_MESSAGES = ThreadAnswer(thread=_THREAD, messages=[_SAID]).to_json()
 _ID = path_parameter("id", "The thread's id.", "thread_1")
 
@@ -92,20 +94,28 @@ class ThreadRoutes:
         "/api/threads",
         "listThreads",
         "List the threads",
-        "The newest first, without their messages.",
+        "The last used first, without their messages; each with the status of its last run.",
         parameters=[
+            query_parameter("own", "`true` for those of this server's project only.", None),
+            query_parameter("roots", "`true` for those that no other thread started.", None),
+            query_parameter("prefix", "Only those whose ids begin so.", None),
             query_parameter("limit", f"How many, at most {MOST_LISTED}; {_USUALLY_LISTED} by default.", None),
             query_parameter("before", "The id of the last thread on the previous page.", None),
         ],
-        responses=describe_answer(ThreadList, "The threads.", BAD_QUERY, STORAGE, example={"threads": [_EXAMPLE]}),
+        responses=describe_answer(ThreadList, "The threads.", BAD_QUERY, STORAGE, example={"threads": [_LISTED]}),
     )
     async def list_threads(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`GET /api/threads`."""
-        query = read_query(request, "limit", "before")
+        query = read_query(request, "own", "roots", "prefix", "limit", "before")
         limit = page_size(request, query, usual=_USUALLY_LISTED, most=MOST_LISTED)
         before = single_value(request, query, "before")
+        wanted = ThreadFilter(
+            project=conversations.project if is_true(request, query, "own") else None,
+            are_roots=is_true(request, query, "roots"),
+            prefix=single_value(request, query, "prefix") or "",
+        )
         try:
-            threads = await conversations.store.list_threads(limit=limit, before=before)
+            threads = await conversations.store.list_threads(wanted, limit=limit, before=before)
         except NotFoundError as error:
             raise wrong_parameter(request, f"before: there is no thread {error.id!r}.") from None
         return HttpResponse.of_json(ThreadList(threads=threads).to_json())
@@ -130,7 +140,9 @@ class ThreadRoutes:
     async def create_thread(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`POST /api/threads`."""
         given = await decode_body(request, ThreadBody)
-        thread = Thread(id=self._ids.new_id("thread"), created_at=time.time(), **given.given_fields())
+        thread = Thread(
+            id=self._ids.new_id("thread"), created_at=time.time(), project=conversations.project, **given.given_fields()
+        )
         await conversations.store.create_thread(thread)
         place = (b"location", f"/api/threads/{thread.id}".encode())
         body = encode_json(ThreadAnswer(thread=thread, messages=[]).to_json())

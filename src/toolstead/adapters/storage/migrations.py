@@ -217,6 +217,18 @@ _PROFILES = Migration(
     statements=("ALTER TABLE runs ADD COLUMN profile TEXT", "ALTER TABLE tasks ADD COLUMN profile TEXT"),
 )
 
+_PROJECTS_OF_THREADS = Migration(
+    version=12,
+    statements=(
+        "ALTER TABLE threads ADD COLUMN project TEXT",
+        # Only threads with delegated tasks say where they were begun.
+        "UPDATE threads SET project = (SELECT min(project) FROM tasks WHERE tasks.thread_id = threads.id)",
+        """UPDATE threads SET project = (SELECT min(project) FROM tasks WHERE tasks.parent_thread_id = threads.id)
+            WHERE project IS NULL""",
+        "CREATE INDEX threads_of_project ON threads (project, n)",
+    ),
+)
+
 MIGRATIONS: tuple[Migration, ...] = (
     _FIRST,
     _UNFINISHED_BY_THREAD,
@@ -229,6 +241,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _STEPS,
     _TOOLS_OF_RESULTS,
     _PROFILES,
+    _PROJECTS_OF_THREADS,
 )
 
 _version = Table("toolstead_version", MetaData(), Column("version", Integer, nullable=False))

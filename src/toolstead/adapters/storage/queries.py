@@ -50,12 +50,12 @@ from toolstead.adapters.storage.tables import (
 )
 from toolstead.adapters.storage.task_queries import delete_tasks
 from toolstead.errors import NotFoundError
-from toolstead.orchestrator.store import Accepted, MessagePage, RunCommand
+from toolstead.orchestrator.store import EVERY_THREAD, Accepted, MessagePage, RunCommand, ThreadFilter
 from toolstead.types.approval import Approval
 from toolstead.types.plugin_row import PluginRow
 from toolstead.types.result import KeptResult
 from toolstead.types.run import Run
-from toolstead.types.thread import Message, Thread
+from toolstead.types.thread import ListedThread, Message, Thread
 
 CHANGEABLE = frozenset({"title", "agent", "runtime", "model", "session_id"})
 EXPIRED_TOGETHER = 2_000
@@ -103,15 +103,35 @@ def find_by_id(connection: Connection, rows: StructRows[StructT], kind: str, id:
     return rows.decode_row(row)
 
 
-def list_threads(connection: Connection, *, limit: int = 100, before: str | None = None) -> list[Thread]:
-    """The newest first. Raises NotFoundError for `before`."""
-    wanted = select(threads).order_by(threads.c.n.desc()).limit(limit)
+_LAST_RUN = select(func.max(runs.c.n)).where(runs.c.thread_id == threads.c.id).correlate(threads).scalar_subquery()
+_USED_N = func.coalesce(_LAST_RUN, threads.c.n)
+"""A thread is as new as its last run; numbers of both are from one sequence."""
+_USED_AT = func.coalesce(runs.c.ended_at, runs.c.started_at, runs.c.created_at, threads.c.created_at)
+
+
+def list_threads(
+    connection: Connection, wanted: ThreadFilter = EVERY_THREAD, *, limit: int = 100, before: str | None = None
+) -> list[ListedThread]:
+    """Those that were used last come first. Raises NotFoundError for `before`."""
+    chosen = select(threads, runs.c.status, runs.c.agent, _USED_AT).select_from(
+        threads.outerjoin(runs, runs.c.n == _LAST_RUN)
+    )
+    if wanted.project is not None:
+        chosen = chosen.where(threads.c.project == wanted.project)
+    if wanted.are_roots:
+        chosen = chosen.where(threads.c.parent_thread_id.is_(None))
+    if wanted.prefix:
+        chosen = chosen.where(func.substr(threads.c.id, 1, len(wanted.prefix)) == wanted.prefix)  # LIKE has no case
     if before is not None:
-        n = connection.execute(select(threads.c.n).where(threads.c.id == before)).scalar()
+        n = connection.execute(select(_USED_N).select_from(threads).where(threads.c.id == before)).scalar()
         if n is None:
             raise NotFoundError("thread", before)
-        wanted = wanted.where(threads.c.n < n)
-    return [THREADS.decode_row(row) for row in connection.execute(wanted)]
+        chosen = chosen.where(n > _USED_N)
+    found = connection.execute(chosen.order_by(_USED_N.desc()).limit(limit))
+    return [
+        ListedThread(**THREADS.decode_fields(row), status=status, answered_by=agent or "", used_at=at)
+        for *row, status, agent, at in found
+    ]
 
 
 def update_thread(connection: Connection, id: str, **changes: str | None) -> Thread:

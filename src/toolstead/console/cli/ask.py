@@ -2,60 +2,126 @@
 
 from __future__ import annotations
 
-import json
+import os
+import select
+import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import click
 
 from toolstead.app.client import SteadClient
-from toolstead.console.cli.group import (
-    DONE,
-    FAILED,
-    common_options,
-    echo_json,
-    echo_text,
-    run_with_client,
-    url_option,
-)
+from toolstead.console.cli.approval_prompt import ApprovalPrompts
+from toolstead.console.cli.group import common_options, echo_json, echo_text, examples, run_with_client, url_option
 from toolstead.console.cli.invocation import CommandContext
+from toolstead.console.cli.run_output import RunOutput
+from toolstead.console.cli.thread_choice import describe_thread, find_last_thread, find_thread
+
+NOT_CHOSEN: Mapping[str, Any] = {}
+"""The state where a runtime or a model was named, so that nothing was chosen for a reason."""
+_STDIN_SECONDS = 3.0
+"""Seconds that stdin may be silent before that is reported."""
 
 
-@click.command("ask")
-@click.argument("prompt")
-@click.option("--runtime", metavar="NAME", help="What drives the model, instead of the settings' choice.")
-@click.option("--agent", metavar="NAME", help="Who answers, instead of the settings' choice.")
-@click.option("--model", metavar="NAME", help="The model, instead of the settings' choice.")
-@click.option("--thread", "thread_id", metavar="ID", help="Go on with this thread; a new one unless given.")
+def answer_options(command: Any) -> Any:
+    """The options of a command that begins or continues a conversation: who answers, and where."""
+    for option in reversed(
+        (
+            click.option("--agent", metavar="NAME", help="Who answers, instead of the settings' choice."),
+            click.option("--model", "-m", metavar="NAME", help="The model, instead of the settings' choice."),
+            click.option("--runtime", metavar="NAME", help="What drives the model, instead of the settings' choice."),
+            click.option(
+                "--continue", "-c", "goes_on", is_flag=True, help="Continue this project's last conversation."
+            ),
+            click.option("--thread", metavar="ID", help="Continue this conversation; the beginning of its id will do."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(
+    "ask",
+    epilog=examples(
+        "toolstead ask where are the TODOs",
+        "toolstead ask -m sonnet 'What changed here? (in one line)'",
+        "git diff | toolstead ask review this",
+        "toolstead ask -c and the tests?",
+    ),
+)
+@click.argument("words", nargs=-1, metavar="[PROMPT]...")
+@answer_options
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End it after so long.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole run as JSON.")
 @url_option
 @common_options
-def ask(invocation: CommandContext, *, prompt: str, as_json: bool, url: str | None, **given: Any) -> int:
-    """Ask an agent. PROMPT is passed on word for word; - reads it from stdin.
+def ask(invocation: CommandContext, *, words: tuple[str, ...], as_json: bool, url: str | None, **given: Any) -> int:
+    """Ask an agent. Quotes are needed only for what the shell would take for itself.
 
-    The answer goes to stdout, everything else to stderr. The running server of this project answers;
-    without one, this command does. Exit status: 0 answered, 1 it failed, 2 nothing was asked, 130 interrupted.
+    What is piped in follows the words, after an empty line; `-` alone asks what is piped in and nothing else. The
+    answer goes to stdout, everything else to stderr. The running server of this project answers; without one, this
+    command does. Exit status: 0 answered, 1 it failed, 2 nothing was asked, 130 interrupted.
     """
-    prompt = sys.stdin.read() if prompt == "-" else prompt
+    check_choice(goes_on=given["goes_on"], thread=given["thread"])
+    prompt = _compose_prompt(words)
     if not prompt.strip():
-        raise click.UsageError("there is nothing to ask; give a text")
+        raise click.UsageError("there is nothing to ask; give a text, or pipe one in")
 
     async def ask_agent(client: SteadClient) -> int:
+        goes_on, thread = given.pop("goes_on"), given.pop("thread")
+        thread_id = await find_thread_id(client, goes_on=goes_on, thread=thread)
         was_chosen = given["runtime"] is None and given["model"] is None
-        shown = _Shown(as_json=as_json, url=client.url, state=await client.describe_state() if was_chosen else {})
-        run = await client.run_agent(prompt, shown.show_event, **given)
-        status = shown.show_end(run)
-        if "delegate.started" in shown.kinds:
-            await _mention_open_tasks(client, run["threadId"])
+        state = await client.describe_state() if was_chosen else NOT_CHOSEN
+        output = RunOutput(url=client.url, state=state, shows=not as_json or sys.stderr.isatty())
+        run = await perform_run(client, output, prompt, thread_id=thread_id, **given)
+        if as_json:
+            output.end_early()
+            echo_json(run)
+            return 0 if run["status"] == "completed" else 1
+        status = output.show_end(run)
+        if "delegate.started" in output.kinds:
+            await mention_open_tasks(client, run["threadId"])
         return status
 
     return run_with_client(invocation, url, ask_agent)
 
 
-async def _mention_open_tasks(client: SteadClient, thread_id: str) -> None:
+def check_choice(*, goes_on: bool, thread: str | None) -> None:
+    """Refuse two conversations at once."""
+    if goes_on and thread is not None:
+        raise click.UsageError("-c continues the last conversation, and --thread another; give one of them")
+
+
+async def find_thread_id(client: SteadClient, *, goes_on: bool, thread: str | None) -> str | None:
+    """The conversation that is to be continued, which is shown; None for a new one.
+
+    Raises:
+        ThreadChoiceError: There is none, or there are several.
+    """
+    if goes_on:
+        found = await find_last_thread(client)
+        echo_text(f"continues {describe_thread(found)}", err=True, kind="dim")
+        return found["id"]
+    return None if thread is None else (await find_thread(client, thread))["id"]
+
+
+async def perform_run(client: SteadClient, output: RunOutput, prompt: str, **given: Any) -> dict[str, Any]:
+    """Ask an agent, show what happens, and ask the person about calls that need an approval."""
+    async with output.keep_drawing(), ApprovalPrompts(client.approvals, around=output.pause) as prompts:
+
+        def take_event(kind: str, data: dict[str, Any]) -> None:
+            output.show_event(kind, data)
+            prompts.take_event(kind, data)
+
+        try:
+            return await client.run_agent(prompt, take_event, **given)
+        except BaseException:
+            output.end_early()
+            raise
+
+
+async def mention_open_tasks(client: SteadClient, thread_id: str) -> None:
     """Say that delegated work goes on after the answer, and where."""
     number = len(await client.tasks.list_tasks(thread=thread_id, is_open=True))
     if number:
@@ -64,81 +130,26 @@ async def _mention_open_tasks(client: SteadClient, thread_id: str) -> None:
         click.echo(f"{tasks} still open; {who} goes on with it: `toolstead tasks watch`", err=True)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Shown:
-    """The answer as it comes.
+def _compose_prompt(words: tuple[str, ...]) -> str:
+    """The words, and what is piped in after them; each as it was given."""
+    if words == ("-",):
+        return _read_stdin()
+    prompt = " ".join(words)
+    piped = _read_stdin() if _is_piped() else ""
+    return f"{prompt}\n\n{piped}" if prompt.strip() and piped.strip() else prompt or piped
 
-    Attributes:
-        as_json: Only the whole run is shown, at its end.
-        url: The running server that answers; None when this process does.
-        state: Which runtime was chosen, and why, where neither runtime nor model was named.
-        kinds: The types of all events so far.
-    """
 
-    as_json: bool
-    url: str | None
-    state: Mapping[str, Any]
-    kinds: set[str] = field(default_factory=set[str])
-    _shown: str = ""
-    _attempt: int = 1
-    _whole: bool = False
+def _is_piped() -> bool:
+    """Whether stdin is a pipe, a file or a socket: no terminal, and not `/dev/null`."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # it is closed
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
-    def show_event(self, kind: str, data: dict[str, Any]) -> None:
-        """Show one event of the run."""
-        self.kinds.add(kind)
-        if self.as_json:
-            return
-        if kind == "run.started":
-            runtime, model = data.get("runtime"), f", {data['model']}" if data.get("model") else ""
-            reason = self.state.get("runtimeReason") if self.state.get("runtime") == runtime else None
-            why = f" ({reason})" if reason else ""
-            echo_text(f"{data.get('agent')} answers on {runtime}{why}{model}", err=True)
-            if self.url is not None:
-                click.echo(f"by the server at {self.url}", err=True)
-        elif kind == "message.delta":
-            self._show_text(data["text"], data.get("attempt", 1))
-        elif kind == "usage":
-            self._whole = True  # it is counted when a message is complete
-        elif kind == "tool_use":
-            self._end_line()
-            echo_text(f"· {data['name']} {json.dumps(data['input'], ensure_ascii=False)[:200]}", err=True)
-        elif kind == "tool_result" and data["isError"]:
-            echo_text(f"· {data['name']} failed: {data['content'][:500]}", err=True)
 
-    def _show_text(self, text: str, attempt: int) -> None:
-        if self._whole:
-            self._end_line()
-        if attempt > self._attempt and self._shown:
-            self._end_line()
-            click.echo("· the answer was cut off; it is sent again", err=True)
-        self._attempt = attempt
-        self._shown += text
-        echo_text(text, nl=False)
-        sys.stdout.flush()
-
-    def _end_line(self) -> None:
-        """Begin another message."""
-        if self._shown:
-            click.echo()
-        self._shown, self._whole = "", False
-
-    def show_end(self, run: dict[str, Any]) -> int:
-        """Show how the run ended; return the exit status."""
-        if self.as_json:
-            echo_json(run)
-        elif run["status"] == "completed":
-            result = run["result"] or ""
-            # A runtime that counts nothing does not mark where a message ends, so another may stand before the last.
-            echo_text("" if self._shown.endswith(result) else result.removeprefix(self._shown))
-            self._show_usage(run)
-        else:
-            self._end_line()
-            why = run["error"]["message"] if run["error"] else "the server stopped before the run ended"
-            echo_text(f"toolstead: {run['status']}: {why}", err=True)
-        return DONE if run["status"] == "completed" else FAILED
-
-    def _show_usage(self, run: dict[str, Any]) -> None:
-        used = run["usage"]
-        cost = f", ${used['cost']:.4f}" if used["cost"] else ""
-        tokens = f"{used['inputTokens']:,} tokens in, {used['outputTokens']:,} out{cost}; "
-        click.echo(f"{tokens if used['inputTokens'] or used['outputTokens'] else ''}thread {run['threadId']}", err=True)
+def _read_stdin() -> str:
+    """All of stdin. A program that keeps it open and sends nothing is reported: this waits for its end."""
+    if not sys.stdin.isatty() and not select.select([sys.stdin], [], [], _STDIN_SECONDS)[0]:
+        click.echo("reading stdin up to its end; without input for this command, add </dev/null", err=True)
+    return sys.stdin.read()

@@ -6,7 +6,7 @@ click takes colours away where output is no terminal; here they are not made whe
 from __future__ import annotations
 
 import functools
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import click
 
@@ -27,6 +27,11 @@ _STYLES: dict[Kind, dict[str, Any]] = {
 def paint_text(text: str, kind: Kind) -> str:
     """A text in the colour of its kind."""
     return click.style(text, **_STYLES[kind]) if text and _allows_colour() else text
+
+
+def has_colour(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that may be given colours."""
+    return stream.isatty() and _allows_colour()
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import click
 
+from toolstead.console.cli.colour import Kind, paint_text
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import ToolsteadError, suggest
 from toolstead.schema.visible import escape_unseen, is_plain
@@ -35,6 +36,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Agents": {
         "ask": "Ask an agent, and print its answer as it comes.",
+        "chat": "Talk with an agent, line by line.",
         "threads": "List, show, rename, delete and export conversations.",
         "agents": "List, show and check agents, and begin new ones.",
         "tasks": "List, show, follow, cancel and retry delegated tasks.",
@@ -199,10 +201,11 @@ def count_noun(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def echo_text(text: str, *, nl: bool = True, err: bool = False) -> None:
+def echo_text(text: str, *, nl: bool = True, err: bool = False, kind: Kind | None = None) -> None:
     """Print what a model or a client wrote: as it is into a file or a pipe; on a terminal without what steers it."""
     stream = sys.stderr if err else sys.stdout
-    click.echo(escape_unseen(text, "prose") if stream.isatty() else text, nl=nl, err=err)
+    shown = escape_unseen(text, "prose") if stream.isatty() else text
+    click.echo(shown if kind is None else paint_text(shown, kind), nl=nl, err=err)
 
 
 def echo_json(value: Any) -> None:

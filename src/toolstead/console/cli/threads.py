@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolstead.app.client import InProcessClient, SteadClient
-from toolstead.console.cli.group import client_command, echo_json, echo_text, json_option, stead_command, url_option
-from toolstead.schema.visible import escape_unseen
+from toolstead.console.cli.colour import paint_text
+from toolstead.console.cli.columns import render_table
+from toolstead.console.cli.group import (
+    client_command,
+    echo_json,
+    echo_text,
+    examples,
+    json_option,
+    stead_command,
+    table_width,
+    url_option,
+)
+from toolstead.console.cli.run_output import render_seconds
+from toolstead.console.cli.task_lines import render_duration
+from toolstead.console.cli.thread_choice import find_thread, shorten_id
 
 if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
+
+
+_SHOWN_EVENTS = ("tool_use", "tool_result", "error", "cancelled")
 
 
 @click.group("threads")
@@ -23,38 +40,93 @@ def threads() -> None:
     """List, show, rename, delete and export conversations."""
 
 
-@threads.command("list")
+@threads.command(
+    "list", epilog=examples("toolstead threads list", "toolstead threads list --all --limit 10", "toolstead ask -c …")
+)
+@click.option("--all", "of_all", is_flag=True, help="Those of every project.")
+@click.option("--children", is_flag=True, help="Also those of agents that work for another conversation.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
 @json_option
 @url_option
 @client_command
-async def list_threads(client: SteadClient, *, limit: int, as_json: bool) -> None:
-    """List the conversations, the newest first."""
-    found = await client.list_threads(limit)
+async def list_threads(client: SteadClient, *, of_all: bool, children: bool, limit: int, as_json: bool) -> None:
+    """List the conversations of this project, the last used first.
+
+    On a terminal an id is cut to what `ask --thread` and `threads show` need of it.
+    """
+    found = await client.list_threads(limit, own=not of_all, roots=not children)
     if as_json:
         echo_json({"threads": found})
-    elif not found:
-        click.echo('there are none yet; `toolstead ask "…"` begins one', err=True)
-    for thread in () if as_json else found:
-        title = _shorten_text(thread["title"] or "(no title)", 26)
-        echo_text(f"{thread['id']}  {_render_time(thread['createdAt'])}  {title}")
+        return
+    if not found:
+        others = "" if of_all else "; --all lists those of every project"
+        click.echo(f"there are none yet: `toolstead ask` and `toolstead chat` begin one{others}", err=True)
+        return
+    for line in render_threads(found, with_project=of_all):
+        click.echo(line)
 
 
-@threads.command("show")
+def render_threads(found: Sequence[Mapping[str, Any]], *, with_project: bool) -> list[str]:
+    """Threads as a table."""
+    width, now = table_width(), time.time()
+    ids = [thread["id"] for thread in found]
+    rows = [
+        (
+            thread["id"] if width is None else shorten_id(thread["id"], ids),
+            thread["status"] or "empty",
+            thread["answeredBy"] or thread["agent"] or "-",
+            render_duration(now - thread["usedAt"]),
+            *((_render_project(thread.get("project")),) if with_project else ()),
+            f"{'└ ' if thread.get('parentThreadId') else ''}{thread['title'] or '(no title)'}",
+        )
+        for thread in found
+    ]
+    head = ("THREAD", "STATUS", "AGENT", "USED", *(("PROJECT",) if with_project else ()), "TITLE")
+    return render_table(head, rows, width=width)
+
+
+@threads.command("show", epilog=examples("toolstead threads show 660888db87c06", "toolstead threads show ID --json"))
 @click.argument("thread_id", metavar="ID")
 @json_option
 @url_option
 @client_command
 async def show_thread(client: SteadClient, *, thread_id: str, as_json: bool) -> None:
-    """Print a conversation."""
-    thread = await client.read_thread(thread_id)
+    """Print a conversation, with the tools that were called and what failed. The beginning of an ID will do."""
+    listed = await find_thread(client, thread_id)
+    thread = await client.read_thread(listed["id"])
+    events = await client.list_events(thread["id"], _SHOWN_EVENTS)
     if as_json:
-        echo_json(thread)
+        echo_json({**thread, "status": listed["status"], "events": events})
         return
-    click.echo(click.style(escape_unseen(thread["title"] or thread["id"]), bold=True))
-    for message in thread["messages"]:
-        click.echo(f"\n{click.style(message['role'], bold=True)}  {_render_time(message['createdAt'])}")
-        echo_text(message["content"])
+    echo_text(thread["title"] or "(no title)", kind="name")
+    about = (thread["id"], listed["status"] or "empty", _render_project(thread.get("project")))
+    echo_text("  ".join(about), kind="dim")
+    inputs = {event["data"]["callId"]: event["data"]["input"] for event in events if event["type"] == "tool_use"}
+    ended = {event["data"]["callId"] for event in events if event["type"] == "tool_result"}
+    for _, entry in sorted(
+        [*((one["createdAt"], one) for one in thread["messages"]), *((one["time"], one) for one in events)],
+        key=itemgetter(0),
+    ):
+        if "role" in entry:
+            click.echo(f"\n{paint_text(entry['role'], 'name')}  {_render_time(entry['createdAt'])}")
+            echo_text(entry["content"])
+        elif entry["type"] != "tool_use" or entry["data"]["callId"] not in ended:
+            _show_event(entry["type"], entry["data"], inputs)
+
+
+def _show_event(kind: str, data: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
+    """A call of a tool, with its end where it has one; or why a run has no answer."""
+    if kind not in ("tool_use", "tool_result"):
+        echo_text(f"\n{'cancelled' if kind == 'cancelled' else 'failed'}: {data['message']}", kind="bad")
+        return
+    given = inputs.get(data["callId"])  # none of a call that was refused at once
+    call = f"· {data['name']}{'' if given is None else f' {json.dumps(given, ensure_ascii=False)}'}"
+    if kind == "tool_use":
+        echo_text(f"{call}  did not end", kind="warning")
+        return
+    echo_text(f"{call}  {render_seconds(data['durationMs'] / 1000)}", kind="dim")
+    if data["isError"]:
+        echo_text(f"  failed: {data['content']}", kind="bad")
 
 
 @threads.command("rename")
@@ -64,6 +136,7 @@ async def show_thread(client: SteadClient, *, thread_id: str, as_json: bool) -> 
 @client_command
 async def rename_thread(client: SteadClient, *, thread_id: str, title: str) -> None:
     """Give a conversation another title."""
+    thread_id = (await find_thread(client, thread_id))["id"]
     await client.rename_thread(thread_id, title)
     click.echo(f"{thread_id} is called {title!r} now", err=True)
 
@@ -74,6 +147,7 @@ async def rename_thread(client: SteadClient, *, thread_id: str, title: str) -> N
 @client_command
 async def delete_thread(client: SteadClient, *, thread_id: str) -> None:
     """Delete a conversation, with its messages, runs and events; what runs in it is ended."""
+    thread_id = (await find_thread(client, thread_id))["id"]
     await client.delete_thread(thread_id)
     click.echo(f"{thread_id} is deleted", err=True)
 
@@ -85,6 +159,7 @@ async def delete_thread(client: SteadClient, *, thread_id: str) -> None:
 async def export_thread(stead: Toolstead, *, thread_id: str, output: Path | None) -> None:
     """Write a conversation as JSON: the thread, its messages and its events, as the database has them."""
     client = InProcessClient(stead)
+    thread_id = (await find_thread(client, thread_id))["id"]
     _write_thread({**await client.read_thread(thread_id), "events": await client.list_events(thread_id)}, output)
 
 
@@ -105,6 +180,9 @@ def _render_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
-def _shorten_text(text: str, most: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+def _render_project(project: str | None) -> str:
+    """The folder of a project, as a person writes it; an older version did not store it."""
+    home = str(Path.home())
+    if project is None:
+        return "-"
+    return f"~{project.removeprefix(home)}" if project == home or project.startswith(f"{home}/") else project

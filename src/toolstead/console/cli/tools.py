@@ -87,7 +87,7 @@ async def call_tool(stead: Toolstead, *, name: str, pairs: tuple[str, ...], give
     else goes to stderr. Exit status: 0 done, 1 the tool answered with an error, 2 wrong usage.
     """
     arguments = read_arguments(pairs, given, _find_tool(stead, name).input_schema)
-    result = await stead.call(name, arguments)
+    result = await _call_tool(stead, name, arguments)
     _print_result(result, as_json=as_json)
     if not result.is_error:
         return DONE
@@ -142,6 +142,15 @@ async def reload_tools(client: SteadClient, *, as_json: bool) -> int:
     else:
         _print_changes(answer)
     return DONE if answer["success"] else FAILED
+
+
+async def _call_tool(stead: Toolstead, name: str, arguments: dict[str, Any]) -> ToolResult:
+    """Call a tool; where an approval is wanted, the person at this terminal is asked."""
+    from toolstead.app.approval_client import InProcessApprovals
+    from toolstead.console.cli.approval_prompt import ApprovalPrompts
+
+    async with ApprovalPrompts(InProcessApprovals(stead)):
+        return await stead.call(name, arguments)
 
 
 for command in (new_tool, check_files, test_files, print_schema):

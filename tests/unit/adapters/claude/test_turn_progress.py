@@ -292,8 +292,11 @@ async def test_a_key_that_is_refused_twice_stops_the_turn(status: int) -> None:
         await turn.end
 
 
-async def test_a_request_that_is_made_again_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    turn = progress()
+async def test_a_request_that_is_made_again_is_told_in_the_log_and_as_an_event(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    listener = Listener()
+    turn = progress(listener)
     for attempt in range(1, 4):
         turn.take_message(retry(attempt, 529, "overloaded"))
     turn.take_message(retry(4, None))
@@ -301,6 +304,13 @@ async def test_a_request_that_is_made_again_is_told_in_the_log(caplog: pytest.Lo
     told = [record.getMessage() for record in caplog.records]
     assert told[2].endswith("attempt 3 of 10: overloaded, status 529")
     assert told[3].endswith("attempt 4 of 10: so it is")
+    notices = [data["retry"] for kind, data in listener.told if kind == "thinking"]
+    assert notices[2] == {
+        "reason": "no answer from Anthropic: overloaded, status 529",
+        "attempt": 4,
+        "attempts": 11,
+        "seconds": None,
+    }
 
 
 def replies(turn: TurnProgress, *ids: str, of: str | None = None) -> list[bool]:

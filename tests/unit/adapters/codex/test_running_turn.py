@@ -117,6 +117,13 @@ async def test_a_failure_is_told_in_its_own_words(status: str, error: Any, said:
     assert str(failure.value) == said
 
 
+async def test_a_request_that_codex_makes_again_is_an_event() -> None:
+    stage = Stage()
+    stage.turn.on_notification("error", {"error": {"message": "Reconnecting... 2/5"}, "willRetry": True})
+    retry = {"reason": "Codex: Reconnecting... 2/5", "attempt": None, "attempts": None, "seconds": None}
+    assert stage.told == [("thinking", {"text": "", "retry": retry})]
+
+
 async def test_a_call_that_runs_at_the_end_is_cancelled_and_one_after_it_is_refused() -> None:
     stage = Stage()
     calling = asyncio.create_task(stage.turn.call("dig", {}, call_id="c"))

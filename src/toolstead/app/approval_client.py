@@ -1,0 +1,121 @@
+"""Approvals as a part of the client interface: of a stead in this process, or behind its HTTP server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from toolstead.errors import (
+    ApprovalDecidedError,
+    InvalidApprovalError,
+    InvocationError,
+    NotFoundError,
+    RefusedRequestError,
+)
+
+if TYPE_CHECKING:
+    from toolstead.app.stead import Toolstead
+    from toolstead.types.approval import ApprovalDecision
+
+TYPES = ("approval.requested", "approval.resolved")
+
+_DECIDED, _UNKNOWN, _INVALID = 409, 404, 422
+
+
+class InProcessApprovals:
+    """The approvals of a stead that is open in this process, and of every other process on its database."""
+
+    def __init__(self, stead: Toolstead) -> None:
+        self._stead = stead
+
+    async def list_approvals(self) -> list[dict[str, Any]]:
+        """The calls that wait, the oldest first, of every process on the database."""
+        return [approval.to_json() for approval in await self._stead.approvals.pending_approvals()]
+
+    async def decide_approval(
+        self, id: str, decision: ApprovalDecision, *, input: Mapping[str, Any] | None = None, reason: str = ""
+    ) -> dict[str, Any]:
+        """Allow or deny a call, and return the decided approval.
+
+        Raises:
+            NotFoundError: There is no such approval.
+            ApprovalDecidedError: It is decided already.
+            InvalidApprovalError: The arguments do not fit the tool.
+        """
+        return (await self._stead.approvals.decide_approval(id, decision, input=input, reason=reason)).to_json()
+
+    @contextmanager
+    def watch_own(self, on_event: Callable[[str, dict[str, Any]], object]) -> Generator[None]:
+        """Call back with each question of this process and each decision about one, as their events are, while open."""
+        with self._stead.approvals.watch_questions(on_event):
+            yield
+
+    @asynccontextmanager
+    async def follow_events(self) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
+        """The questions and the decisions from now on, of every process on the database."""
+        from toolstead.orchestrator.store import EventFilter
+
+        feed = (await self._stead.conversations()).log.feed
+        if feed is None:
+            raise InvocationError("everything is being closed; try again when it runs again")
+        with await feed.open_reader(EventFilter(types=frozenset(TYPES))) as reader:
+            yield (event.to_json() async for event in reader)
+
+
+class HttpApprovals:
+    """The approvals behind a server. All of it needs the server's private token."""
+
+    def __init__(
+        self,
+        send_request: Callable[..., Awaitable[Any]],
+        check_keys: Callable[[Any, set[str]], dict[str, Any]],
+        follow_stream: Callable[[str], AbstractAsyncContextManager[AsyncIterator[dict[str, Any]]]],
+    ) -> None:
+        """Keep what is sent with.
+
+        Args:
+            send_request: Gives the JSON that a route answers: method, path and body.
+            check_keys: Refuses an answer that lacks one of these members.
+            follow_stream: Gives the events of the stream at a path.
+        """
+        self._send_request, self._check_keys, self._follow_stream = send_request, check_keys, follow_stream
+
+    async def list_approvals(self) -> list[dict[str, Any]]:
+        """See `InProcessApprovals`."""
+        answer = self._check_keys(await self._send_request("GET", "/api/approvals"), {"approvals"})
+        return [self._take_approval(approval) for approval in answer["approvals"]]
+
+    async def decide_approval(
+        self, id: str, decision: ApprovalDecision, *, input: Mapping[str, Any] | None = None, reason: str = ""
+    ) -> dict[str, Any]:
+        """See `InProcessApprovals`."""
+        body = {"decision": decision, "reason": reason, **({} if input is None else {"input": dict(input)})}
+        path = f"/api/approvals/{quote(id, safe='', errors='surrogatepass')}"
+        try:
+            return self._take_approval(await self._send_request("POST", path, body))
+        except RefusedRequestError as error:
+            match error.status:
+                case status if status == _DECIDED and "decision" in error.problem:
+                    made, why = str(error.problem["decision"]), str(error.problem.get("reason", ""))
+                    raise ApprovalDecidedError(id=id, decision=made, reason=why) from None
+                case status if status == _UNKNOWN:
+                    raise NotFoundError("approval", id) from None
+                case status if status == _INVALID and input is not None:
+                    raise InvalidApprovalError("input", error.problem["detail"].removeprefix("/input: ")) from None
+                case _:
+                    raise
+
+    @contextmanager
+    def watch_own(self, on_event: Callable[[str, dict[str, Any]], object]) -> Generator[None]:
+        """Nothing waits in this process; what waits for a run is in the run's own events."""
+        yield
+
+    def follow_events(self) -> AbstractAsyncContextManager[AsyncIterator[dict[str, Any]]]:
+        """See `InProcessApprovals`; it ends when the server stops."""
+        return self._follow_stream(f"/api/events?{urlencode({'type': ','.join(TYPES)})}")
+
+    def _take_approval(self, answer: Any) -> dict[str, Any]:
+        approval = self._check_keys(answer, {"id", "tool", "input", "reason", "askedBy", "expiresAt"})
+        return {name: value for name, value in approval.items() if name != "shown"}

@@ -1,0 +1,311 @@
+"""Asks the person at this terminal about calls that wait for an approval, one after another, while the work goes on.
+
+    async with ApprovalPrompts(client.approvals) as prompts:
+        run = await client.run_agent(prompt, prompts.take_event)
+
+A question ends with the person's answer, with a decision that somebody else makes meanwhile, or with its time. Without
+a terminal it is only reported, with the command that answers it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+from toolstead.concurrency.owned_tasks import cancel_tasks
+from toolstead.console.cli.argument_editor import EditError, edit_arguments
+from toolstead.console.cli.colour import paint_text
+from toolstead.console.cli.columns import measure_text
+from toolstead.console.cli.group import terminal_width
+from toolstead.console.cli.terminal_line import has_terminal, read_line
+from toolstead.errors import ApprovalDecidedError, InvalidApprovalError, ToolsteadError
+from toolstead.schema.visible import escape_unseen
+
+if TYPE_CHECKING:
+    from toolstead.app.approval_client import HttpApprovals, InProcessApprovals
+    from toolstead.types.approval import ApprovalDecision
+
+MOST_LINES = 200
+"""Lines of arguments that are shown with the question; `v` shows all of longer ones."""
+
+_MINUTE, _HOUR = 60, 3_600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A call that waits.
+
+    Attributes:
+        id: The approval's id.
+        tool: The tool that is to be called.
+        input: Its arguments.
+        reason: Why a person is asked.
+        asked_by: The plugin that asks.
+        expires_at: When it is denied unless it was decided before, in seconds since 1970.
+    """
+
+    id: str
+    tool: str
+    input: Mapping[str, Any]
+    reason: str
+    asked_by: str
+    expires_at: float
+
+    @staticmethod
+    def of_event(data: Mapping[str, Any]) -> Question:
+        """The question of an event `approval.requested`."""
+        return Question(
+            id=data["approvalId"],
+            tool=data["name"],
+            input=data["input"],
+            reason=data["reason"],
+            asked_by=data["plugin"],
+            expires_at=data["expiresAt"],
+        )
+
+    @staticmethod
+    def of_approval(approval: Mapping[str, Any]) -> Question:
+        """The question of an approval, as `client.approvals` gives it."""
+        return Question(
+            id=approval["id"],
+            tool=approval["tool"],
+            input=approval["input"],
+            reason=approval["reason"],
+            asked_by=approval["askedBy"],
+            expires_at=approval["expiresAt"],
+        )
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A question with what became of it.
+
+    Attributes:
+        decided: How it was decided, in words, where that was not done here.
+        draft: The arguments as they were edited, which may be no JSON yet.
+        edited: The arguments that an allowed call gets instead.
+    """
+
+    question: Question
+    decided: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    draft: str | None = None
+    edited: dict[str, Any] | None = None
+
+
+class ApprovalPrompts:
+    """Questions for the person at this terminal, asked one after another while open."""
+
+    def __init__(
+        self,
+        approvals: InProcessApprovals | HttpApprovals,
+        *,
+        around: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            approvals: Where the answers go, `client.approvals`. What waits in its own process is asked by itself.
+            around: Entered while a question is shown: what else writes to the terminal pauses there.
+        """
+        self._approvals = approvals
+        self._around = around
+        self._known: dict[str, _Waiting] = {}
+        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
+        self._asking: asyncio.Task[None] | None = None
+        self._watching = ExitStack()
+
+    async def __aenter__(self) -> Self:
+        self._watching.enter_context(self._approvals.watch_own(self.take_event))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._watching.close()
+        if self._asking is not None:
+            await cancel_tasks((self._asking,))
+
+    def take_event(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Take an event of a run, or of this process; others than those of approvals are ignored."""
+        if kind == "approval.requested":
+            self.add_question(Question.of_event(data))
+        elif kind == "approval.resolved":
+            self.end_question(data["approvalId"], data["decision"], data["reason"])
+
+    def add_question(self, question: Question) -> None:
+        """Ask about a call, after those that wait already; each is asked once."""
+        if question.id in self._known:
+            return
+        self._known[question.id] = waiting = _Waiting(question)
+        if not has_terminal():
+            click.echo(_describe_wait(question), err=True)
+            return
+        self._queue.put_nowait(waiting)
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask_all(), name="toolstead-approval-prompt")
+
+    def end_question(self, id: str, decision: str, reason: str) -> None:
+        """Take a decision, made here or elsewhere: its question is not asked any more."""
+        waiting = self._known.get(id)
+        if waiting is not None and not waiting.decided.done():
+            waiting.decided.set_result(_describe_decision(decision, reason))
+
+    async def _ask_all(self) -> None:
+        while not self._queue.empty():
+            waiting = self._queue.get_nowait()
+            if waiting.decided.done():
+                continue
+            with self._around():
+                await self._ask(waiting)
+
+    async def _ask(self, waiting: _Waiting) -> None:
+        """Ask until there is an answer that is accepted, or none is needed any more."""
+        _show_question(waiting.question)
+        while (answer := await _wait_for_answer(waiting)) is not None:
+            decision, reason = answer
+            edited = waiting.edited if decision == "allow" else None
+            try:
+                await self._approvals.decide_approval(waiting.question.id, decision, input=edited, reason=reason)
+            except InvalidApprovalError as error:
+                waiting.edited = None
+                problems = "\n".join(f"  {escape_unseen(problem, 'prose')}" for problem in error.problems)
+                click.echo(f"{paint_text('these arguments do not fit the tool:', 'bad')}\n{problems}", err=True)
+                continue
+            except ApprovalDecidedError as error:
+                click.echo(f"too late: {_describe_decision(error.decision, error.reason)}", err=True)
+            except ToolsteadError as error:
+                click.echo(f"the answer was not taken: {escape_unseen(str(error), 'prose')}", err=True)
+            return
+
+
+async def _wait_for_answer(waiting: _Waiting) -> tuple[ApprovalDecision, str] | None:
+    """The person's answer, or None where it comes too late: the question is withdrawn, and that is reported."""
+    asking = asyncio.create_task(_read_decision(waiting), name="toolstead-approval-answer")
+    left = waiting.question.expires_at - time.time()
+    why = ""
+    try:
+        await asyncio.wait(
+            (asking, waiting.decided),
+            timeout=left if left > 0 else None,  # the clock of another machine may be wrong; its server decides
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        if asking.done():
+            return asking.result()
+        why = waiting.decided.result() if waiting.decided.done() else "denied: no answer in time"
+    finally:
+        if not asking.done():
+            await cancel_tasks((asking,))
+            click.echo(f"\n{why}" if why else "", err=True)
+    return None
+
+
+async def _read_decision(waiting: _Waiting) -> tuple[ApprovalDecision, str]:
+    """The person's answer, and the reason given with a no. Edited arguments are kept with the question."""
+    while True:
+        line = await read_line("Allow? [y/N/e] ")
+        if line is None:
+            click.echo("\ndenied", err=True)
+            return "deny", ""
+        word, _, rest = line.strip().partition(" ")
+        match word.lower():
+            case "y" | "yes" if not rest:
+                return "allow", ""
+            case "" | "n" | "no":
+                return "deny", rest.strip()
+            case "e" | "edit" if not rest:
+                await _edit(waiting)
+            case "v" | "view" if not rest:
+                _show_call(waiting, most=None)
+            case _:
+                click.echo(
+                    "y allows the call; n denies it, and `n BECAUSE` says why; e edits its arguments first;"
+                    " v shows all of them",
+                    err=True,
+                )
+
+
+async def _edit(waiting: _Waiting) -> None:
+    """Let the person write other arguments, and show them as they would be used."""
+    given = waiting.draft or _format_input(waiting.question.input)
+    try:
+        waiting.draft, edited = await edit_arguments(given, name=waiting.question.tool)
+    except EditError as error:
+        waiting.draft = error.draft or waiting.draft
+        click.echo(f"{paint_text('not taken:', 'bad')} {escape_unseen(str(error), 'prose')}", err=True)
+        return
+    waiting.edited = None if edited == waiting.question.input else edited
+    _show_call(waiting, most=MOST_LINES)
+
+
+def _show_question(question: Question) -> None:
+    asked_by = paint_text(escape_unseen(question.asked_by), "name")
+    reason = escape_unseen(question.reason, "value")
+    left = question.expires_at - time.time()
+    click.echo(f"{asked_by} asks you to approve a call: {reason}", err=True)
+    _show_call(_Waiting(question), most=MOST_LINES)
+    limit = f"; no answer in {_describe_seconds(left)} is a no" if left > 0 else ""
+    click.echo(paint_text(f"  y allows, n denies, e edits the arguments{limit}", "dim"), err=True)
+
+
+def _show_call(waiting: _Waiting, *, most: int | None) -> None:
+    """The call as it would run: on one line where it fits, else each argument below its name."""
+    arguments = waiting.question.input if waiting.edited is None else waiting.edited
+    name = escape_unseen(waiting.question.tool)
+    width = terminal_width() - 2
+    text = json.dumps(arguments, ensure_ascii=False)
+    if measure_text(f"{name} {text}") > width:
+        text = _format_input(arguments)
+    # Wrapped here: what follows the edge of the screen must not look like a line of ours.
+    lines = _wrap_lines(f"{name} {escape_unseen(text, 'value')}", width)
+    for line in lines[:most]:
+        shown = line.replace(name, paint_text(name, "name"), 1) if line is lines[0] else line
+        click.echo(f"  {shown}", err=True)
+    if most is not None and len(lines) > most:
+        click.echo(paint_text(f"  and {len(lines) - most:,} lines more; v shows all", "warning"), err=True)
+
+
+def _wrap_lines(text: str, width: int) -> list[str]:
+    lines: list[str] = []
+    for line in text.split("\n"):
+        rest = line.replace("\t", "    ")
+        while measure_text(rest) > width:
+            cut = width
+            while measure_text(rest[:cut]) > width:
+                cut -= 1
+            lines.append(rest[:cut])
+            rest = rest[cut:]
+        lines.append(rest)
+    return lines
+
+
+def _format_input(input: Mapping[str, Any]) -> str:
+    return json.dumps(input, ensure_ascii=False, indent=2)
+
+
+def _describe_wait(question: Question) -> str:
+    """What waits, where no person can be asked."""
+    left = question.expires_at - time.time()
+    limit = f" {_describe_seconds(left)}" if left > 0 else ""
+    return (
+        f"{escape_unseen(question.tool)} waits{limit} for a person; {escape_unseen(question.asked_by)} asks:"
+        f" {escape_unseen(question.reason)}\nanswer with: toolstead approvals allow {question.id}   (or deny)"
+    )
+
+
+def _describe_decision(decision: str, reason: str) -> str:
+    word = "allowed" if decision == "allow" else "denied"
+    return f"{word}: {escape_unseen(reason)}" if reason else f"{word} by a person elsewhere"
+
+
+def _describe_seconds(seconds: float) -> str:
+    """`5 minutes`, rounded up to what a person plans with."""
+    for size, noun in ((_HOUR, "hour"), (_MINUTE, "minute"), (1, "second")):
+        if seconds > size or size == 1:
+            number = max(-int(-seconds // size), 1)
+            return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    raise AssertionError("every number of seconds has a unit")

@@ -1,0 +1,56 @@
+"""Lines that a person types at the terminal while an event loop runs: nothing blocks, and any wait can be cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import termios
+from contextlib import suppress
+
+import click
+
+from toolstead.concurrency.termination import take_signals
+
+_MOST_READ = 65_536
+
+
+def has_terminal() -> bool:
+    """Whether a person can be asked: what is asked is shown, and what is typed is read."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+async def read_line(prompt: str) -> str | None:
+    """Show a prompt on stderr, and read the line that is typed after it; None for Ctrl-D and for Ctrl-C.
+
+    What was typed before is dropped: it was not meant for a question that was not shown yet.
+    """
+    loop = asyncio.get_running_loop()
+    fd = sys.stdin.fileno()
+    typed: asyncio.Future[bytes] = loop.create_future()
+
+    def read_typed() -> None:
+        with suppress(BlockingIOError):
+            try:
+                data = os.read(fd, _MOST_READ)
+            except OSError:  # the terminal is gone
+                data = b""
+            end_wait(data)
+
+    def end_wait(data: bytes) -> None:
+        if not typed.done():
+            typed.set_result(data)
+
+    termios.tcflush(fd, termios.TCIFLUSH)
+    with take_signals(lambda: end_wait(b""), (signal.SIGINT,)):
+        loop.add_reader(fd, read_typed)
+        try:
+            click.echo(prompt, nl=False, err=True)
+            data = await typed
+        finally:
+            loop.remove_reader(fd)
+            if not typed.done() or typed.cancelled():
+                with suppress(termios.error):
+                    termios.tcflush(fd, termios.TCIFLUSH)  # half a line is no command for the shell
+    return data.decode("utf-8", "replace").rstrip("\r\n") if data else None
