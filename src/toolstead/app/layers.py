@@ -39,6 +39,7 @@ from toolstead.app.toml_text import (
     toml_key,
 )
 from toolstead.errors import SettingsError, find_nearest
+from toolstead.processes.mark import MARK
 
 PREFIX = "TOOLSTEAD_"
 FIXED_NAMES = (
@@ -210,7 +211,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Leaf]:
         if not name.startswith(PREFIX):
             continue
         origin = f"environment {name}"
-        if name in FIXED_NAMES:
+        if name in FIXED_NAMES or name == MARK:  # the mark is there in whatever a tool starts
             if name == "TOOLSTEAD_TOKEN" and environ[name]:
                 yield from checked_leaves({"server": {"token": environ[name]}}, _constant_origin(origin))
             continue
