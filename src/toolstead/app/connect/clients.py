@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import which
 from typing import Any, Literal
@@ -69,6 +69,8 @@ class McpClient:
         places: Folders and programs without a command that show that it is installed.
         passes_environment: It gives servers its own environment, and that is the terminal's.
         next_step: What to do in it.
+        free_entry: What its entry says when it may call the tools without asking; empty where that is not said there.
+        free_way: How it is allowed elsewhere.
     """
 
     name: str
@@ -82,6 +84,8 @@ class McpClient:
     places: Callable[[Home], tuple[Path, ...]]
     passes_environment: bool = True
     next_step: str
+    free_entry: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    free_way: str = ""
 
     def find_trace(self, home: Home) -> str:
         """What shows that it is on this machine: its program, else a folder of it; empty where nothing does."""
@@ -105,9 +109,9 @@ def find_client(name: str) -> McpClient:
     """
     if name in CLIENTS:
         return CLIENTS[name]
-    hint = suggest(name, CLIENTS, otherwise=f"there are: {', '.join(CLIENTS)}")
+    hint = suggest(name, CLIENTS, otherwise=f"there are: {', '.join(CLIENTS)}.")
     raise ClientConfigError(
-        f"there is no client {name[:100]!r} that can be connected; {hint}. For any other, give it the command"
+        f"{name[:100]!r} is no client that is known here; {hint} Any other MCP client takes the command"
         " `toolstead mcp`, or the address of a server's /mcp"
     )
 
@@ -184,6 +188,7 @@ _ALL = (
         make_entry=_claude_code_entry,
         places=lambda home: (home.named_folder("CLAUDE_CONFIG_DIR", ".claude"),),
         next_step="In a new `claude`, /mcp shows the server and its tools",
+        free_way="`/permissions` in it, or `claude --allowedTools mcp__toolstead`",
     ),
     McpClient(
         name="claude-desktop",
@@ -194,6 +199,7 @@ _ALL = (
         places=lambda home: (home.desktop / "Claude", Path("/Applications/Claude.app")),
         passes_environment=False,
         next_step="Quit Claude Desktop and start it again; the tools are listed below its message box",
+        free_way="it offers to always allow a tool when it asks",
     ),
     McpClient(
         name="codex",
@@ -207,6 +213,7 @@ _ALL = (
         places=lambda home: (home.named_folder("CODEX_HOME", ".codex"),),
         passes_environment=False,
         next_step="In a new `codex`, /mcp shows the server and its tools",
+        free_entry={"default_tools_approval_mode": "approve"},
     ),
     McpClient(
         name="gemini",
@@ -218,6 +225,7 @@ _ALL = (
         make_entry=_gemini_entry,
         places=lambda home: (home.named_folder("GEMINI_CLI_HOME", ".") / ".gemini",),
         next_step="In a new `gemini`, /mcp shows the server and its tools (in a folder that Gemini trusts)",
+        free_entry={"trust": True},
     ),
     McpClient(
         name="opencode",
@@ -230,6 +238,7 @@ _ALL = (
         make_entry=_opencode_entry,
         places=lambda home: (home.config / "opencode",),
         next_step="A new `opencode` has the tools; `opencode mcp list` shows the server",
+        free_way="it asks about no MCP tool, unless `permission` in its configuration says so",
     ),
     McpClient(
         name="cursor",
@@ -242,6 +251,7 @@ _ALL = (
         places=lambda home: (home.folder / ".cursor", Path("/Applications/Cursor.app")),
         passes_environment=False,
         next_step="In Cursor, Settings > MCP lists the server; switch it on there if it is off",
+        free_way="its settings have a list of tools that it may call",
     ),
     McpClient(
         name="vscode",
@@ -255,6 +265,7 @@ _ALL = (
         places=lambda home: (home.desktop / "Code", Path("/Applications/Visual Studio Code.app")),
         passes_environment=False,
         next_step="In VS Code, `MCP: List Servers` shows the server; the first start asks whether you trust it",
+        free_way="it offers to always allow a tool when it asks",
     ),
 )
 CLIENTS: dict[str, McpClient] = {client.name: client for client in _ALL}

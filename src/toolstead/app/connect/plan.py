@@ -98,7 +98,12 @@ def read_entry(place: Place) -> Mapping[str, Any] | None:
     return _find_entry(place, document)
 
 
-def plan_connection(place: Place, target: Target) -> Change:
+def make_entry(place: Place, target: Target, *, is_free: bool) -> dict[str, Any]:
+    """What a client writes for a target; `is_free` lets it call the tools without asking."""
+    return {**place.client.make_entry(target), **(place.client.free_entry if is_free else {})}
+
+
+def plan_connection(place: Place, target: Target, *, is_free: bool = False) -> Change:
     """How the file changes so that the client starts, or reaches, a target.
 
     Raises:
@@ -108,7 +113,7 @@ def plan_connection(place: Place, target: Target) -> Change:
     text, document = _read_document(place, found)
     before = _find_entry(place, document)
     _check_ours(place, before)
-    wanted = place.client.make_entry(target)
+    wanted = make_entry(place, target, is_free=is_free)
     dropped = [key for key in before or {} if key in _KINDS and key not in wanted]
     for key in ("env", "environment"):
         kept = {**(before or {}).get(key, {})} if target.command else {}

@@ -145,7 +145,7 @@ async def _ask_url(target: Target, environ: Mapping[str, str]) -> tuple[str, lis
             content = json.dumps({"jsonrpc": "2.0", **message})
             response = await client.post(target.url, content=content)
             if response.status_code >= 300:
-                raise ProofError(_describe_refusal(target, response.status_code, response.headers.get("location", "")))
+                raise ProofError(_describe_refusal(target, response.status_code, response.headers))
             if session := response.headers.get("mcp-session-id"):
                 client.headers["mcp-session-id"] = session
             if "id" not in message:
@@ -160,8 +160,8 @@ async def _ask_url(target: Target, environ: Mapping[str, str]) -> tuple[str, lis
         except httpx2.HTTPError as error:
             host = urlsplit(target.url).netloc
             raise ProofError(
-                f"{host} cannot be reached: {error or type(error).__name__}; is the server running, and is this its"
-                " address?"
+                f"{host} cannot be reached: {error or type(error).__name__}; see that the server runs, and that"
+                " this is its address"
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ProofError(
@@ -187,8 +187,14 @@ def _take_result(answer: dict[str, Any], method: str) -> Any:
     return answer["result"]
 
 
-def _describe_refusal(target: Target, status: int, location: str) -> str:
+def _describe_refusal(target: Target, status: int, headers: Mapping[str, str]) -> str:
+    location = headers.get("location", "")
     match status:
+        case 401 if not target.token_env and "resource_metadata" in headers.get("www-authenticate", ""):
+            return (
+                f"{target.url} wants a sign-in (OAuth), which the client itself does: connect with --no-check, and sign"
+                " in there. Or name the variable of a token: --token-env TEAM_TOKEN"
+            )
         case 401 | 403 if target.token_env:
             return f"{target.url} does not accept the token in {target.token_env} (HTTP {status})"
         case 401 | 403:

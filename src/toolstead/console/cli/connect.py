@@ -16,6 +16,7 @@ from toolstead.app.connect.plan import (
     Change,
     Place,
     find_place,
+    make_entry,
     plan_connection,
     plan_removal,
     read_entry,
@@ -55,6 +56,7 @@ class Request:
         home: The user's home, for messages.
         as_json: The answer is for a program.
         is_checked: It is proved before it is written.
+        is_free: The client may call the tools without asking.
     """
 
     place: Place
@@ -63,6 +65,7 @@ class Request:
     home: Home
     as_json: bool
     is_checked: bool
+    is_free: bool
 
     def shorten_path(self, path: Path | None) -> str:
         """A path with `~` for the home."""
@@ -89,6 +92,7 @@ class Request:
 @click.option("--token-env", metavar="NAME", default="", help="The environment variable with the token for --url.")
 @click.option("--profile", metavar="NAME", default="", help="Only the tools of this profile.")
 @click.option("--name", metavar="NAME", default=OURS, help="The client's name for it, to have several.")
+@click.option("--without-asking", is_flag=True, help="Let the client call the tools without asking you each time.")
 @click.option("--no-check", is_flag=True, help="Write it although nothing answers yet.")
 @json_option
 @common_options
@@ -103,6 +107,7 @@ def connect(
     token_env: str,
     profile: str,
     name: str,
+    without_asking: bool,
     no_check: bool,
     as_json: bool,
 ) -> int:
@@ -126,7 +131,17 @@ def connect(
     _check_name(name)
     place = find_place(found, scope or "user", home, project, name)
     target = Target() if remove else _choose_target(invocation, found, url, token_env, profile)
-    request = Request(place=place, target=target, folder=project, home=home, as_json=as_json, is_checked=not no_check)
+    if without_asking and not found.free_entry:
+        raise click.UsageError(f"--without-asking: {found.title} has this elsewhere: {found.free_way}.")
+    request = Request(
+        place=place,
+        target=target,
+        folder=project,
+        home=home,
+        as_json=as_json,
+        is_checked=not no_check,
+        is_free=without_asking,
+    )
     if printing:
         return _print_change(request, remove=remove)
     return _remove_entry(request) if remove else _add_entry(invocation, request)
@@ -225,7 +240,7 @@ def _print_change(request: Request, *, remove: bool) -> int:
             echo_text(f"This would be taken out of {request.shorten_path(place.path)}:", err=True)
             echo_text(show_entry(place, change.before))
         return DONE
-    entry = place.client.make_entry(request.target)
+    entry = make_entry(place, request.target, is_free=request.is_free)
     if request.as_json:
         echo_json({"client": place.client.name, "file": str(place.path), "name": place.name, "entry": entry})
         return DONE
@@ -236,7 +251,9 @@ def _print_change(request: Request, *, remove: bool) -> int:
 
 def _add_entry(invocation: CommandContext, request: Request) -> int:
     place, proof = request.place, None
-    change = plan_connection(place, request.target)  # what cannot be changed is said before anything is started
+    change = plan_connection(
+        place, request.target, is_free=request.is_free
+    )  # what cannot be changed is said before anything is started
     target = read_target(change.entry or {}) or request.target
     if request.is_checked:
         try:
@@ -273,7 +290,10 @@ def _write_lately(request: Request, change: Change) -> tuple[Change, Path | None
         except ChangedMeanwhileError:
             if not left:
                 raise
-            change = plan_removal(request.place) if is_removal else plan_connection(request.place, request.target)
+            if is_removal:
+                change = plan_removal(request.place)
+            else:
+                change = plan_connection(request.place, request.target, is_free=request.is_free)
     raise AssertionError("unreachable")
 
 
@@ -281,10 +301,10 @@ def _report_failure(request: Request, error: ProofError) -> int:
     client = request.place.client
     if request.as_json:
         echo_json({"client": client.name, "connected": False, "written": False, "problem": str(error)})
-    echo_text(f"{client.title} was not connected: {error}.", err=True)
+    echo_text(paint_text(f"{client.title} was not connected:", "bad") + f" {error}", err=True)
     echo_text(
-        f"Nothing was written; {request.shorten_path(request.place.path)} is as it was. Once it answers, repeat the"
-        " command; --no-check writes it now.",
+        f"Nothing was written into {request.shorten_path(request.place.path)}. Try again once it answers; --no-check"
+        " writes it now.",
         err=True,
     )
     if not request.target.url:
@@ -321,6 +341,8 @@ def _find_notes(request: Request, target: Target) -> list[str]:
     """What a person should know about what was written."""
     notes: list[str] = []
     client = request.place.client
+    if client.name == "codex" and not request.is_free:
+        notes.append("`codex exec` can ask nobody, and refuses tools that may write; --without-asking allows them.")
     if target.token_env:
         start = (
             "must be set where it is started"
