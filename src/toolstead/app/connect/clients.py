@@ -63,6 +63,7 @@ class McpClient:
         program: Its command.
         user_file: Its configuration for all projects.
         project_file: That for one project, below its root; empty where it has none.
+        has_two_names: Either file may end in `.json` or `.jsonc`.
         language: `json`, `jsonc` (with comments) or `toml`.
         table: The key that its servers stand below.
         make_entry: What it writes for a server.
@@ -78,6 +79,7 @@ class McpClient:
     program: str
     user_file: Callable[[Home], Path]
     project_file: str = ""
+    has_two_names: bool = False
     language: Literal["json", "jsonc", "toml"] = "json"
     table: str = "mcpServers"
     make_entry: Callable[[Target], dict[str, Any]]
@@ -167,15 +169,8 @@ def _vscode_entry(target: Target) -> dict[str, Any]:
 
 
 def _find_opencode_file(home: Home) -> Path:
-    if named := home.environ.get("OPENCODE_CONFIG"):
-        return Path(named).expanduser()
-    return _find_either(home.config / "opencode" / "opencode.jsonc")
-
-
-def _find_either(path: Path) -> Path:
-    """The file, unless only the one without comments is there."""
-    plain = path.with_suffix(".json")
-    return plain if plain.exists() and not path.exists() else path
+    named = home.environ.get("OPENCODE_CONFIG")
+    return Path(named).expanduser() if named else home.config / "opencode" / "opencode.jsonc"
 
 
 _ALL = (
@@ -233,6 +228,7 @@ _ALL = (
         program="opencode",
         user_file=_find_opencode_file,
         project_file="opencode.json",
+        has_two_names=True,
         language="jsonc",
         table="mcp",
         make_entry=_opencode_entry,

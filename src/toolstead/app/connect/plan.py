@@ -81,11 +81,13 @@ def find_place(client: McpClient, scope: Scope, home: Home, project: Path, name:
     Raises:
         ClientConfigError: It has no configuration for one project.
     """
-    if scope == "user":
-        return Place(client=client, scope=scope, path=client.user_file(home), name=name)
-    if not client.project_file:
+    if scope == "project" and not client.project_file:
         raise ClientConfigError(f"{client.title} has no configuration for one project; leave --scope project out")
-    return Place(client=client, scope=scope, path=project / client.project_file, name=name)
+    path = client.user_file(home) if scope == "user" else project / client.project_file
+    if client.has_two_names and not path.exists():
+        other = path.with_suffix(".json" if path.suffix == ".jsonc" else ".jsonc")
+        path = other if other.exists() else path
+    return Place(client=client, scope=scope, path=path, name=name)
 
 
 def read_entry(place: Place) -> Mapping[str, Any] | None:

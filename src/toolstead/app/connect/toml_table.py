@@ -59,9 +59,9 @@ def set_table(text: str, path: Path, values: Mapping[str, Any], dropped: Sequenc
             lines.append(one.text)
         if inside and not one.is_header and _is_below(statements, at, header):
             last = at
-    if not lines[last].endswith("\n"):
-        lines[last] += newline
-    lines[last] += "".join(_assign_value(key, value, newline) for key, value in changed.items())
+    added = "".join(_assign_value(key, value, newline) for key, value in changed.items())
+    is_open = not lines[last].endswith("\n")  # at the end of a text without a newline there
+    lines[last] += newline + added.removesuffix(newline) if added and is_open else added
     return "".join(lines)
 
 
@@ -132,7 +132,7 @@ def _assign_value(key: str, value: Any, newline: str, keep: str = "") -> str:
     if (rest := split_key(keep)) is not None:
         for place in (place for place, sign in enumerate(rest[1]) if sign == "#"):
             if read_toml(f"_ = {rest[1][:place]}") is not None:
-                comment = f"  {rest[1][place:].strip()}"
+                comment = rest[1][len(rest[1][:place].rstrip()) :].rstrip()
                 break
     return f"{toml_key([key])} = {toml_value(value)}{comment}{newline}"
 
