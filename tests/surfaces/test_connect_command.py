@@ -22,13 +22,29 @@ from toolstead.app.connect.target import Target
 pytestmark = pytest.mark.promise("B11")
 
 JSON = '{\n  "theme": "dark",\n  "%s": {\n    "github": {"command": "gh-mcp"}\n  },\n  "last": [1.50, 2]\n}'
-JSONC = '// my own words\n{\n\t"theme": "dark", /* why */\n\t"%s": {\n\t\t"github": {"command": "gh-mcp"}, // mine\n\t},\n}\n'
-TOML = '# mine\nmodel = "x" # why\n\n[mcp_servers.github]\ncommand = "gh-mcp"\n\n[projects."/a.b"]\ntrust_level = "trusted"'
+JSONC = """\
+// my own words
+{
+\t"theme": "dark", /* why */
+\t"%s": {
+\t\t"github": {"command": "gh-mcp"}, // mine
+\t},
+}
+"""
+TOML = """\
+# mine
+model = "x" # why
+
+[mcp_servers.github]
+command = "gh-mcp"
+
+[projects."/a.b"]
+trust_level = "trusted" # the last line has no newline"""
 FILES = {
     "claude-code": (".claude.json", JSON % "mcpServers"),
     "claude-desktop": (".config/Claude/claude_desktop_config.json", JSON % "mcpServers"),
     "codex": (".codex/config.toml", TOML),
-    "gemini": (".gemini/settings.json", JSONC.replace("},\n}", "}\n}") % "mcpServers"),
+    "gemini": (".gemini/settings.json", JSONC % "mcpServers"),
     "opencode": (".config/opencode/opencode.jsonc", JSONC % "mcp"),
     "cursor": (".cursor/mcp.json", JSONC % "mcpServers"),
     "vscode": (".config/Code/User/mcp.json", JSONC % "servers"),
