@@ -14,9 +14,10 @@ from typing import Any, cast
 
 from toolstead.errors import ClientConfigError
 
-_TEXT = r'"(?:[^"\\\n]++|\\.)*+"'
-_COMMENT = re.compile(rf"{_TEXT}|//[^\n]*+|/\*.*?\*/", re.DOTALL)
-_TRAILING = re.compile(rf"{_TEXT}|,(?=\s*+[}}\]])")
+# Texts and comments without an end go on to the end, so that no search begins twice at the same place.
+_TEXT = r'"(?:[^"\\\n]++|\\.)*+"?+'
+_COMMENT = re.compile(rf"{_TEXT}|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?+", re.DOTALL)
+_TRAILING = re.compile(rf"{_TEXT}|,(?=\s*+[}}\]])", re.DOTALL)
 _SPACE = re.compile(r"\s*+")
 _DECODER = json.JSONDecoder()
 
@@ -152,8 +153,8 @@ def _find_comma(text: str, plain: str, end: int) -> int:
     at = _skip_space(plain, end)
     if plain[at] == ",":
         return at + 1
-    trailing = re.compile(r"\s*+,").match(text, end)
-    return 0 if trailing is None else trailing.end()
+    at = _skip_space(text, end)
+    return at + 1 if text[at] == "," else 0
 
 
 def _find_members(plain: str, at: int) -> list[Member]:

@@ -214,23 +214,24 @@ def _read_document(place: Place, found: FoundFile) -> tuple[str, dict[str, Any]]
     except UnicodeDecodeError:
         why = "it is not UTF-8"
     except SettingsError as error:
-        why = f"{f'line {line}: ' if (line := error.origin.strip(':')) else ''}{error.reason}"
+        line = error.origin.strip(":")
+        why = f"{f'line {line}: ' if line else ''}{error.reason.removeprefix('is not valid TOML: ')}"
     except ClientConfigError as error:
         why = str(error)
     kind = "TOML" if place.client.language == "toml" else "JSON"
     raise ClientConfigError(
-        f"{place.path} was not touched, because it cannot be read as {kind}: {why}. {place.client.title} will not"
-        " read it either; correct it, and try again"
+        f"{place.path} cannot be read as {kind}, so it stays as it is: {why}. {place.client.title} cannot read it"
+        " either; correct it first"
     )
 
 
 def _find_entry(place: Place, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     servers: Any = document.get(place.client.table)
     if servers is not None and not isinstance(servers, Mapping):
-        raise ClientConfigError(f"{place.path} was not touched: its {place.client.table!r} is no table of servers")
+        raise ClientConfigError(f"{place.path} stays as it is: its {place.client.table!r} is no table of servers")
     entry: Any = cast("Mapping[str, Any]", servers or {}).get(place.name)
     if entry is not None and not isinstance(entry, Mapping):
-        raise ClientConfigError(f"{place.path} was not touched: its {place.name!r} is no server")
+        raise ClientConfigError(f"{place.path} stays as it is: its {place.name!r} is no server")
     return cast("Mapping[str, Any] | None", entry)
 
 
@@ -255,7 +256,7 @@ def _check_change(
         after = {}
     if _find_entry(place, after) != entry or _drop_entry(place, after) != _drop_entry(place, document):
         raise ClientConfigError(
-            f"{place.path} was not touched: it is written in a way that cannot be edited safely. Change it by hand:"
+            f"{place.path} stays as it is: it is written in a way that cannot be edited safely. Change it by hand:"
             f" `toolstead connect {place.client.name} --print` shows the entry {place.client.table}.{place.name}"
         )
     return Change(found=found, data=data, entry=entry, before=before)

@@ -80,7 +80,7 @@ class Request:
         "toolstead connect",
         "toolstead connect claude-code",
         "toolstead connect vscode --scope project --print",
-        "toolstead connect codex --url https://tools.example.com/mcp --token-env TEAM_TOKEN",
+        "toolstead connect codex --url https://example.com/mcp --token-env TEAM",
         "toolstead connect claude-code --remove",
     ),
 )
@@ -181,9 +181,12 @@ def _list_clients(home: Home, project: Path, name: str, *, as_json: bool) -> int
         return DONE
     rows = [[item["client"], "yes" if item["found"] else "no", _say_state(item)] for item in listed]
     for line in render_table(["CLIENT", "FOUND", "CONNECTED"], rows, width=table_width()):
-        echo_text(line)
-    echo_text("")
-    open_ones = [item["client"] for item in listed if item["found"] and not item["connections"]]
+        click.echo(line)
+    for item in listed:
+        if "problem" in item:
+            echo_text(f"\n{item['title']}: {item['problem']}.")
+    click.echo("")
+    open_ones = [item["client"] for item in listed if item["found"] and _is_open(item)]
     if open_ones:
         echo_text(f"Connect one:  toolstead connect {open_ones[0]}")
     elif not any(item["found"] for item in listed):
@@ -218,15 +221,20 @@ def _describe_client(client: McpClient, home: Home, project: Path, name: str) ->
     return {**found, "connections": connections, **({"problem": problem} if problem else {})}
 
 
+def _is_open(item: Mapping[str, Any]) -> bool:
+    """Whether a client could be connected now: it is not, or what it starts is gone."""
+    return "problem" not in item and all(one["missing"] for one in item["connections"])
+
+
 def _say_state(item: Mapping[str, Any]) -> str:
     said: list[str] = []
     for one in item["connections"]:
         if one["missing"]:
-            said.append(f"{one['missing']} is not there any more; connect it again")
+            said.append(f"not any more: {one['missing']} is gone")
         else:
             said.append(f"{one['leadsTo']}{' (this project)' if one['scope'] == 'project' else ''}")
     if "problem" in item:
-        said.append(item["problem"])
+        said.append("unknown, see below")
     return "; ".join(said) or "no"
 
 
@@ -273,7 +281,7 @@ def _add_entry(invocation: CommandContext, request: Request) -> int:
 
 def _prove_target(invocation: CommandContext, request: Request, target: Target) -> Proof:
     client = request.place.client
-    echo_text(paint_text(f"Asking {target.describe()} for its tools …", "dim"), err=True)
+    click.echo(paint_text(f"Asking {target.describe()} for its tools …", "dim"), err=True)
     return invocation.run(prove_target(target, folder=request.folder, whole=client.passes_environment))
 
 
@@ -301,7 +309,8 @@ def _report_failure(request: Request, error: ProofError) -> int:
     client = request.place.client
     if request.as_json:
         echo_json({"client": client.name, "connected": False, "written": False, "problem": str(error)})
-    echo_text(paint_text(f"{client.title} was not connected:", "bad") + f" {error}", err=True)
+    click.echo(paint_text(f"{client.title} was not connected: ", "bad"), err=True, nl=False)
+    echo_text(f"{error}", err=True)
     echo_text(
         f"Nothing was written into {request.shorten_path(request.place.path)}. Try again once it answers; --no-check"
         " writes it now.",
@@ -318,7 +327,7 @@ def _report_connection(
     place = request.place
     where = "for all your projects" if place.scope == "user" else f"in {request.shorten_path(request.folder)}"
     state = "is connected" if change.is_needed else "was connected already"
-    echo_text(paint_text(f"{place.client.title} {state}, {where}.", "good"))
+    click.echo(paint_text(f"{place.client.title} {state}, {where}.", "good"))
     echo_text(f"  runs   {target.describe()}" if target.command else f"  asks   {target.url}")
     if proof is not None:
         names = ", ".join(proof.tools[:3]) + (", …" if len(proof.tools) > 3 else "")
@@ -328,7 +337,7 @@ def _report_connection(
     echo_text(f"  file   {request.shorten_path(place.path)}")
     if copy is not None:
         echo_text(f"  before {request.shorten_path(copy)}")
-    echo_text("")
+    click.echo("")
     for note in _find_notes(request, target):
         echo_text(f"Note: {note}")
     echo_text(f"{place.client.next_step}.")
@@ -352,8 +361,10 @@ def _find_notes(request: Request, target: Target) -> list[str]:
         notes.append(f"{client.title} reads the token from {target.token_env}, which {start}.")
         if target.url.startswith("http:") and "//127.0.0.1" not in target.url and "//localhost" not in target.url:
             notes.append("the token goes over the network unencrypted; use https.")
-    elif request.place.scope == "project" and target.command:
-        notes.append("the file names a path on this machine; do not commit it for others.")
+    if request.place.scope == "project":
+        notes.append(f"{client.title} may want you to approve first what a project brings.")
+        if target.command:
+            notes.append("the file names a path on this machine; do not commit it for others.")
     return notes
 
 
@@ -366,7 +377,7 @@ def _remove_entry(request: Request) -> int:
         echo_text(f"{place.client.title} was not connected: {request.shorten_path(place.path)} has no {place.name!r}.")
     else:
         gone = "was removed: it held nothing else" if change.data is None else "has everything else as it was"
-        echo_text(paint_text(f"{place.client.title} is not connected any more.", "good"))
+        click.echo(paint_text(f"{place.client.title} is not connected any more.", "good"))
         echo_text(f"  file   {request.shorten_path(place.path)} {gone}")
         if copy is not None:
             echo_text(f"  before {request.shorten_path(copy)}")
