@@ -9,6 +9,8 @@ ToolsteadError
 ├── UnavailableError       a capability that the plugin asked for is missing
 ├── Rejected               a reviewer rejects a finished task, with feedback for the next attempt
 ├── SettingsError          a setting that is unknown or has a bad value: where, why
+├── ClientConfigError      an MCP client's configuration cannot be read or changed
+├── ProofError             what a client was to start or to reach does not answer with tools
 ├── StateError             the switches' file cannot be read or written
 ├── TrustError             what a project brings cannot be read, approved or kept
 │   └── UnreadableTrustError it cannot be read at the moment; what was read before still counts
@@ -153,6 +155,14 @@ class SettingsError(ToolsteadError):
         self.origin = origin
         self.reason = reason
         super().__init__(f"{origin}: {f'{key}: ' if key else ''}{reason}")
+
+
+class ClientConfigError(ToolsteadError):
+    """The configuration of an MCP client cannot be read or changed; it is as it was."""
+
+
+class ProofError(ToolsteadError):
+    """What a client was to start, or to reach, does not answer with tools: says why, and what to do."""
 
 
 class StateError(ToolsteadError):

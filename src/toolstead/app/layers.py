@@ -49,6 +49,8 @@ FIXED_NAMES = (
     "TOOLSTEAD_REQUIRE",
 )
 """The environment names with a single underscore; every other one is a mistake."""
+MARK = "TOOLSTEAD_CALL"
+"""Is in the environment of whatever a tool starts (`processes.mark`, which a server does not import at its start)."""
 
 DEFAULT = "default"
 GIVEN = "Toolstead(settings=…)"
@@ -210,7 +212,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Leaf]:
         if not name.startswith(PREFIX):
             continue
         origin = f"environment {name}"
-        if name in FIXED_NAMES:
+        if name in FIXED_NAMES or name == MARK:
             if name == "TOOLSTEAD_TOKEN" and environ[name]:
                 yield from checked_leaves({"server": {"token": environ[name]}}, _constant_origin(origin))
             continue

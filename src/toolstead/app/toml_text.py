@@ -152,6 +152,22 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
         raise SettingsError(key="", origin=origin, reason=f"is not valid TOML: {message}") from None
 
 
+def split_statements(text: str) -> list[str]:
+    """The lines of a document, joined where a value goes on over several; each ends with its newline."""
+    statements: list[str] = []
+    depth = begin = 0
+    for token in re.finditer(_TOKEN, text, re.DOTALL):
+        sign = token[0]
+        if sign in ("[", "{"):
+            depth += 1
+        elif sign in ("]", "}"):
+            depth -= 1
+        elif sign == "\n" and depth <= 0:
+            statements.append(text[begin : token.end()])
+            begin, depth = token.end(), 0
+    return [*statements, text[begin:]] if begin < len(text) else statements
+
+
 def split_key(text: str) -> tuple[KeyPath, str] | None:
     """The key of `section."other key".name = value`, part by part, and the text after the `=`; None without a key."""
     found = re.match(_KEY, text)

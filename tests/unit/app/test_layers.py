@@ -10,6 +10,7 @@ import pytest
 from toolstead.app.layers import GIVEN, Explained, LoadedSettings, load_settings, settings_for
 from toolstead.app.places import Places
 from toolstead.errors import SettingsError
+from toolstead.processes.mark import MARK
 
 
 @pytest.fixture
@@ -205,6 +206,7 @@ def test_the_names_with_one_underscore_are_no_settings() -> None:
         "TOOLSTEAD_TOOLS_DIR": "/y",
         "TOOLSTEAD_DATABASE_URL": "postgres://",
         "TOOLSTEAD_REQUIRE": "git",
+        MARK: "a command that a tool started",
     }
 
     assert load(environ=fixed).settings == load().settings

@@ -43,6 +43,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "vfs": "See, restore, export and import the files that agents share.",
     },
     "Set up": {
+        "connect": "Give the tools to Claude Code, Codex, Gemini and others.",
         "doctor": "Show which runtimes and models can be used here.",
         "config": "Show the settings, and where each came from.",
         "trust": "Approve what a project brings, and see what changed.",

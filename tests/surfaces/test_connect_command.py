@@ -1,0 +1,338 @@
+"""`toolstead connect`: run as a user runs it, on configurations that are there already; nothing in them is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.programs.running import TOOLSTEAD, running
+from toolstead.app.connect.clients import CLIENTS, find_home
+from toolstead.app.connect.kept_file import ChangedMeanwhileError
+from toolstead.app.connect.plan import find_place, plan_connection, write_change
+from toolstead.app.connect.target import Target
+
+pytestmark = pytest.mark.promise("B11")
+
+JSON = '{\n  "theme": "dark",\n  "%s": {\n    "github": {"command": "gh-mcp"}\n  },\n  "last": [1.50, 2]\n}'
+JSONC = """\
+// my own words
+{
+\t"theme": "dark", /* why */
+\t"%s": {
+\t\t"github": {"command": "gh-mcp"}, // mine
+\t},
+}
+"""
+TOML = """\
+# mine
+model = "x" # why
+
+[mcp_servers.github]
+command = "gh-mcp"
+
+[projects."/a.b"]
+trust_level = "trusted" # the last line has no newline"""
+FILES = {
+    "claude-code": (".claude.json", JSON % "mcpServers"),
+    "claude-desktop": (".config/Claude/claude_desktop_config.json", JSON % "mcpServers"),
+    "codex": (".codex/config.toml", TOML),
+    "gemini": (".gemini/settings.json", JSONC % "mcpServers"),
+    "opencode": (".config/opencode/opencode.jsonc", JSONC % "mcp"),
+    "cursor": (".cursor/mcp.json", JSONC % "mcpServers"),
+    "vscode": (".config/Code/User/mcp.json", JSONC % "servers"),
+}
+TABLES = {"codex": "mcp_servers", "opencode": "mcp", "vscode": "servers"}
+
+
+def connect(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "toolstead", "connect", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.defpath, "COLUMNS": "80", **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=100,
+        check=False,
+    )
+
+
+def write_config(home: Path, client: str) -> Path:
+    name, text = FILES[client]
+    path = home / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+    path.chmod(0o640)
+    return path
+
+
+def copies_of(path: Path) -> list[Path]:
+    return sorted(path.parent.glob(f"{path.name}.toolstead-*.bak"))
+
+
+def parse(client: str, text: str) -> dict[str, Any]:
+    if client == "codex":
+        return tomllib.loads(text)
+    lines = [line.partition("//")[0].replace("/* why */", "") for line in text.splitlines()]
+    return json.loads(re.sub(r",\s*}", "}", "".join(lines)))
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_a_client_is_connected_shown_and_disconnected_and_keeps_the_rest_of_its_file(
+    client: str, home: Path, tmp_path: Path
+) -> None:
+    path = write_config(home, client)
+    before = path.read_bytes()
+
+    done = connect(client, "--json", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["tools"] == len(answer["toolNames"]) > 5
+    assert "git-status" in answer["toolNames"]
+    assert Path(answer["backup"]).read_bytes() == before
+    text = path.read_text("utf-8")
+    for note in ("// my own words", "/* why */", "// mine", "# mine", "# why"):
+        assert text.count(note) == before.decode().count(note)
+    table = TABLES.get(client, "mcpServers")
+    servers = parse(client, text)[table]
+    entry = servers.pop("toolstead")
+    assert {**parse(client, text), table: servers} == parse(client, before.decode())
+    assert answer["command"][0] in json.dumps(entry)
+    assert Path(answer["command"][0]).is_absolute()
+    assert path.stat().st_mode & 0o777 == 0o640
+
+    again = connect(client, cwd=tmp_path)
+    assert "was connected already" in again.stdout
+    assert (path.read_text("utf-8"), len(copies_of(path))) == (text, 1)
+    listed = json.loads(connect("--json", cwd=tmp_path).stdout)["clients"]
+    (shown,) = (item for item in listed if item["client"] == client)
+    assert shown["found"]
+    assert shown["connections"][0]["leadsTo"].endswith(" mcp")
+
+    removed = connect(client, "--remove", cwd=tmp_path)
+    assert removed.returncode == 0, removed.stderr
+    assert path.read_bytes() == before
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert "was not connected" in connect(client, "--remove", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_a_file_that_is_made_for_us_goes_with_us(client: str, home: Path, tmp_path: Path) -> None:
+    shown = connect(client, "--print", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert not (home / FILES[client][0]).exists()
+    made = json.loads(connect(client, "--json", cwd=tmp_path).stdout)
+
+    path = Path(made["file"])
+    assert path == home / FILES[client][0]
+    assert made["backup"] is None
+    assert parse(client, path.read_text("utf-8")) == parse(client, shown.stdout)
+
+    assert connect(client, "--remove", cwd=tmp_path).returncode == 0
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("client", "text", "why"),
+    [
+        ("claude-code", '{"a": 1,\n "b": }', "line 2, column 7"),
+        ("claude-code", '{"a": 1} // a note', "line 1, column 10"),
+        ("claude-code", '["mcpServers"]', "it holds no object"),
+        ("claude-code", '{"mcpServers": []}', "'mcpServers' is no table of servers"),
+        ("vscode", '{"servers": {"toolstead": 3}}', "'toolstead' is no server"),
+        ("gemini", '{"a": "b\n}', "cannot be read as JSON"),
+        ("codex", 'model = "x"\nmodel = "y"\n', "stays as it is: line 2: Cannot overwrite a value"),
+        ("codex", "mcp_servers = {github = {command = 'g'}}\n", "cannot be edited safely"),
+        ("codex", "model = '\udcff'\n", "it is not UTF-8"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_not_touched(
+    client: str, text: str, why: str, home: Path, tmp_path: Path
+) -> None:
+    path = write_config(home, client)
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    before = path.stat()
+
+    done = connect(client, cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert str(path) in done.stderr
+    assert why in done.stderr
+    assert "Asking" not in done.stderr, "nothing is started for a file that cannot be changed"
+    assert path.read_bytes() == text.encode("utf-8", "surrogateescape")
+    assert (path.stat().st_mtime_ns, copies_of(path)) == (before.st_mtime_ns, [])
+
+
+def test_a_link_stays_a_link_and_what_it_leads_to_is_changed(home: Path, tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles" / "codex.toml"
+    real.parent.mkdir()
+    path = write_config(home, "codex")
+    path.rename(real)
+    path.symlink_to(real)
+
+    assert connect("codex", cwd=tmp_path).returncode == 0
+
+    assert path.is_symlink()
+    assert not real.is_symlink()
+    assert "toolstead" in tomllib.loads(real.read_text("utf-8"))["mcp_servers"]
+    assert [copy.read_text("utf-8") for copy in copies_of(real)] == [TOML]
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "link"])
+def test_what_is_read_only_stays_and_is_named(what: str, home: Path, tmp_path: Path) -> None:
+    path = write_config(home, "codex")
+    if what == "link":  # as home-manager makes them
+        (tmp_path / "store").mkdir()
+        real = path.rename(tmp_path / "store" / "config.toml")
+        path.symlink_to(real)
+        real.chmod(0o444)
+    else:
+        (path if what == "file" else path.parent).chmod(0o444 if what == "file" else 0o555)
+    try:
+        done = connect("codex", cwd=tmp_path)
+    finally:
+        path.parent.chmod(0o755)
+
+    assert done.returncode == 2
+    assert "read-only" in done.stderr
+    assert "--print" in done.stderr
+    assert path.read_text("utf-8") == TOML
+    assert copies_of(path.resolve()) == []
+
+
+def test_an_older_entry_leads_here_again_and_keeps_what_a_person_put_into_it(home: Path, tmp_path: Path) -> None:
+    path = write_config(home, "claude-code")
+    mine = {"type": "stdio", "command": "/gone/toolstead", "args": ["mcp"], "env": {"KEY": "k"}, "timeout": 9}
+    path.write_text(json.dumps({"mcpServers": {"toolstead": {**mine, "alwaysLoad": False}}}), "utf-8")
+    assert "/gone/toolstead is gone" in connect(cwd=tmp_path).stdout
+
+    assert connect("claude-code", cwd=tmp_path).returncode == 0
+
+    entry = json.loads(path.read_text("utf-8"))["mcpServers"]["toolstead"]
+    assert entry["command"] != "/gone/toolstead"
+    assert entry["env"] == {"KEY": "k", "TOOLSTEAD_HOME": str(home / ".config" / "toolstead")}
+    assert (entry["timeout"], entry["alwaysLoad"]) == (9, True)
+
+
+def test_another_server_of_that_name_is_neither_replaced_nor_removed(home: Path, tmp_path: Path) -> None:
+    path = write_config(home, "cursor")
+    before = path.read_bytes()
+
+    for arguments in (["--name", "github"], ["--name", "github", "--remove"]):
+        done = connect("cursor", *arguments, cwd=tmp_path)
+        assert done.returncode == 2
+        assert "not Toolstead's; choose another --name" in done.stderr
+    assert path.read_bytes() == before
+    unknown = connect("curser", cwd=tmp_path)
+    assert (unknown.returncode, "did you mean 'cursor'?" in unknown.stderr) == (2, True)
+
+
+def test_what_does_not_answer_is_not_written_and_the_reason_is_said(home: Path, tmp_path: Path) -> None:
+    path = write_config(home, "codex")
+    settings = home / ".config" / "toolstead" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("tools.timeout = 'soon'\n", "utf-8")
+
+    done = connect("codex", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert "Codex was not connected" in done.stderr
+    assert "tools.timeout" in done.stderr
+    assert "Nothing was written" in done.stderr
+    assert (path.read_text("utf-8"), copies_of(path)) == (TOML, [])
+    assert connect("codex", "--no-check", cwd=tmp_path).returncode == 0
+    assert tomllib.loads(path.read_text("utf-8"))["mcp_servers"]["toolstead"]["required"] is True
+
+
+def test_one_project_a_profile_and_another_folder_are_in_what_is_written(home: Path, tmp_path: Path) -> None:
+    settings = home / ".config" / "toolstead" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[profiles.reader]\nallowed = ["git-*"]\n', "utf-8")
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+
+    done = connect("codex", "--scope", "project", "--profile", "reader", "--without-asking", "--json", cwd=project)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["toolNames"] == ["git-status", "git-diff-summary"]
+    entry = tomllib.loads((project / ".codex" / "config.toml").read_text("utf-8"))["mcp_servers"]["toolstead"]
+    assert entry["args"] == ["mcp", "--profile", "reader"]
+    assert entry["default_tools_approval_mode"] == "approve"
+    other = connect("vscode", "--project", "project", "--print", cwd=tmp_path)
+    assert json.loads(other.stdout)["servers"]["toolstead"]["args"] == ["mcp", "--project", str(project)]
+    refused = connect("claude-desktop", "--scope", "project", cwd=project)
+    assert (refused.returncode, "no configuration for one project" in refused.stderr) == (2, True)
+
+
+async def test_a_team_server_is_named_with_the_variable_of_its_token_and_never_the_token(
+    home: Path, tmp_path: Path
+) -> None:
+    token = "a-token-of-the-team-0123456789"
+    serve = [*TOOLSTEAD, "serve", "--port", "0"]
+    async with running(serve, errors=tmp_path / "log.txt", cwd=tmp_path, env={"TOOLSTEAD_TOKEN": token}) as program:
+        said = await program.stderr_with("MCP   http")
+        url = said.partition("MCP   ")[2].split()[0]
+        bare = url.removesuffix("/mcp")
+
+        for client in ("claude-code", "codex", "gemini", "opencode", "cursor", "vscode"):
+            done = connect(client, "--url", bare, "--token-env", "TEAM", "--json", cwd=tmp_path, TEAM=token)
+            assert done.returncode == 0, done.stderr
+            answer = json.loads(done.stdout)
+            assert (answer["url"], answer["tools"] > 5) == (url, True)
+            text = Path(answer["file"]).read_text("utf-8")
+            assert "TEAM" in text
+            assert token not in text + done.stdout + done.stderr
+            assert connect(client, "--remove", cwd=tmp_path).returncode == 0
+
+        for environ, arguments, why in (
+            ({}, ["--token-env", "TEAM"], "TEAM is not set here"),
+            ({"TEAM": "wrong"}, ["--token-env", "TEAM"], "does not accept the token in TEAM"),
+            ({}, [], "wants a token"),
+        ):
+            done = connect("cursor", "--url", url, *arguments, cwd=tmp_path, **environ)
+            assert (done.returncode, why in done.stderr) == (1, True), done.stderr
+        for arguments, why in (
+            (["--url", url, "--token-env", token], "not the token itself"),
+            (["--url", f"http://x:{token}@h/mcp"], "does not belong into the address"),
+            (["--token-env", "TEAM"], "--token-env is for --url"),
+        ):
+            done = connect("cursor", *arguments, cwd=tmp_path)
+            assert (done.returncode, why in done.stderr) == (2, True), done.stderr
+        desktop = connect("claude-desktop", "--url", url, cwd=tmp_path)
+        assert (desktop.returncode, "Connectors" in desktop.stderr) == (2, True)
+    assert not (home / ".cursor" / "mcp.json").exists()
+
+
+def test_a_file_that_its_program_writes_meanwhile_is_not_overwritten(home: Path, tmp_path: Path) -> None:
+    path = write_config(home, "claude-code")
+    place = find_place(CLIENTS["claude-code"], "user", find_home(), tmp_path)
+    change = plan_connection(place, Target(command=("/bin/toolstead", "mcp")))
+    path.write_text('{"theme": "light"}', "utf-8")
+
+    with pytest.raises(ChangedMeanwhileError):
+        write_change(place, change)
+
+    assert path.read_text("utf-8") == '{"theme": "light"}'
+    assert sorted(found.name for found in path.parent.iterdir() if "claude" in found.name) == [".claude.json"]
+
+
+def test_claude_codes_own_lock_is_waited_for_and_one_that_was_left_behind_is_not(home: Path, tmp_path: Path) -> None:
+    path = write_config(home, "claude-code")
+    lock = path.with_name(".claude.json.lock")
+    lock.mkdir()
+    place = find_place(CLIENTS["claude-code"], "user", find_home(), tmp_path)
+    os.utime(lock, (0, 0))
+
+    write_change(place, plan_connection(place, Target(command=("/bin/toolstead", "mcp"))))
+
+    assert "toolstead" in path.read_text("utf-8")
+    assert not lock.exists()
