@@ -6,9 +6,11 @@ Errors before and during a stream are treated alike.
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import httpx2
 import pydantic
@@ -16,7 +18,7 @@ from pydantic_ai import exceptions as foreign
 from pydantic_ai.models import known_model_names
 
 from toolstead.adapters.providers.catalogue import API
-from toolstead.adapters.providers.http_client import Connection
+from toolstead.adapters.providers.http_client import CONNECT_SECONDS, LOOPBACK, Connection
 from toolstead.errors import ModelError, ModelFault, suggest
 from toolstead.types.tool import ToolInfo
 
@@ -48,7 +50,7 @@ _WORDS: Mapping[ModelFault, str] = {
     "busy": "is busy",
     "rate": "limits the rate of requests",
     "server": "failed",
-    "network": "could not be reached, or its answer broke off",
+    "network": "broke off its answer",
     "overflow": "reports that the conversation is too long for the model",
     "quota": "reports that the account's credit or quota is used up",
     "rejected": "refuses the request",
@@ -84,6 +86,8 @@ def model_error(error: Exception, connection: Connection, tools: Sequence[ToolIn
     """Convert an exception of a request to a `ModelError`."""
     sentence = _error_sentence(error, connection)
     fault, tool = _classify_fault(error, sentence, tools)
+    if fault == "network" and (reason := _find_connect_reason(error)) is not None:
+        return ModelError(_describe_unreachable(reason, connection), fault=fault)
     status = error.status_code if isinstance(error, foreign.ModelHTTPError) else None
     return ModelError(
         _fault_text(fault, tool, status, sentence, connection), fault=fault, retry_after=_retry_after(error), tool=tool
@@ -140,6 +144,35 @@ def _fault_text(fault: ModelFault, tool: str | None, status: int | None, sentenc
             return f"{title} refuses the schema of tool {tool!r}{code}: {sentence}"
         case _:
             return f"{title} {_WORDS[fault]}{code}: {sentence}"
+
+
+def _find_connect_reason(error: BaseException) -> str | None:
+    """Why no connection was made; None where there was one."""
+    causes = list(_list_causes(error))
+    if any(isinstance(cause, httpx2.ConnectTimeout) for cause in causes):
+        return f"no answer within {CONNECT_SECONDS:g} seconds"
+    if not any(isinstance(cause, httpx2.ConnectError | httpx2.ProxyError) for cause in causes):
+        return None
+    last = next((cause for cause in reversed(causes) if isinstance(cause, OSError) and cause.errno), None)
+    if last is None:
+        return str(causes[-1]) or type(causes[-1]).__name__
+    # A name that is not found has a number of its own kind, and the system's words.
+    text = os.strerror(last.errno) if last.errno is not None and last.errno > 0 else last.strerror
+    return (text or str(last)).lower()
+
+
+def _list_causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _describe_unreachable(reason: str, connection: Connection) -> str:
+    parts = urlsplit(connection.address)
+    host = parts.hostname or ""
+    place = f"{parts.scheme}://{host if parts.port is None else f'{host}:{parts.port}'}"  # without a password in it
+    hint = "is it running?" if host in LOOPBACK else f"check the network, or {parts.scheme.upper()}_PROXY"
+    return f"{connection.vendor.title} cannot be reached at {place}: {reason} ({hint})"
 
 
 def _nearest_names(connection: Connection) -> str:
