@@ -34,6 +34,7 @@ ToolsteadError
 ├── InvocationError        an agent could not be invoked
 │   ├── SessionLostError   the runtime does not have the conversation any more
 │   ├── RuntimeFailureError the model or its runtime failed
+│   │   ├── MissingModelError no model is named, and no key is set that would choose one
 │   │   ├── ModelError     a model API refused or broke off: which fault, and whether to try again
 │   │   └── LimitError     an agent reached one of its limits: turns, tokens, money, mistakes, children
 │   ├── UnknownAgentError  no such agent here
@@ -255,6 +256,10 @@ class SessionLostError(InvocationError):
 
 class RuntimeFailureError(InvocationError):
     """The model or its runtime failed; the text says why, and what to do about it."""
+
+
+class MissingModelError(RuntimeFailureError):
+    """No model is named, and no key is set that would choose one."""
 
 
 ModelFault = Literal["busy", "rate", "server", "network", "overflow", "schema", "rejected", "key", "name", "quota"]

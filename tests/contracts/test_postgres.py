@@ -102,7 +102,8 @@ async def test_a_server_that_is_not_there_is_told() -> None:
         taken.bind(("127.0.0.1", 0))  # nobody listens
         port = taken.getsockname()[1]
         error = await refusal(f"postgresql://me:secret@127.0.0.1:{port}/db")
-    assert str(error).startswith(f"postgresql://me:***@127.0.0.1:{port}/db cannot be reached: ")
+    where = f"Postgres at 127.0.0.1:{port} (database db, user me)"
+    assert str(error).startswith(f"{where} cannot be reached: Connection refused; see that it is there, that it runs")
 
 
 async def test_a_line_that_was_cut_is_taken_up_again(postgres_place: Place, admin: Any) -> None:

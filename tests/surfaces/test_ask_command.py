@@ -149,10 +149,9 @@ async def test_interrupting_it_cancels_the_run_and_exits_with_130(project: Proje
         (["ask", "-c", "--thread", "x", "hi"], "give one of them"),
         (["ask", "--agent", "mian", "hi"], "did you mean 'main'?"),
         (["ask", "  "], "there is nothing to ask"),
-        (["ask", "hi", "--runtime", "demo"], "the runtime 'demo' is not part of this version"),
         (["ask", "hi", "--runtime", "nope"], "the runtimes are kernel, claude, codex, scripted\n"),
         (["ask", "hi", "--runtime", "cluade"], "the runtime 'cluade' is unknown; did you mean 'claude'?"),
-        (["ask", "hi", "--set", "runtime.scripted.script="], "`toolstead doctor` says what to do"),
+        (["ask", "hi", "--set", "runtime.scripted.script="], "no model is set up yet; nothing was asked."),
         (["ask", "hi", "--set", "runtime.scripted.script=none.yaml"], "none.yaml"),
         (["ask", "hi", "--url", "http://127.0.0.1:9"], "http://127.0.0.1:9 cannot be reached: no server listens there"),
         (["ask", "hi", "--url", "127.0.0.1"], "an address begins with http:// or https://"),
@@ -171,6 +170,6 @@ def test_wrong_usage_exits_with_2_and_says_what_would_be_right(
 
 async def test_what_a_server_refuses_is_told_in_its_own_words(project: Project) -> None:
     async with project.served(server=True):
-        done = await asyncio.to_thread(project.command, "ask", "hi", "--runtime", "demo")
+        done = await asyncio.to_thread(project.command, "ask", "hi", "--runtime", "nope")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "answered 422: The runtime 'demo' is not part of this version; the runtimes are" in done.stderr
+    assert "answered 422: The runtime 'nope' is unknown; the runtimes are" in done.stderr

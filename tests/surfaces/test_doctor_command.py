@@ -14,10 +14,9 @@ import pytest
 from tests.surfaces.talking_project import Finished, Project
 from toolstead.adapters import installing
 from toolstead.adapters.installing import required_by
-from toolstead.app import doctor
 from toolstead.app.doctor import examine_setup
 from toolstead.app.keys import Keys
-from toolstead.app.runtimes import PROGRAMS, RuntimeProgram
+from toolstead.app.runtime_programs import PROGRAMS, RuntimeProgram
 from toolstead.app.settings import ProgramSettings, RuntimeSettings, ScriptedSettings
 
 KEY = "sk-never-shown-0123456789"
@@ -39,8 +38,9 @@ def project(tmp_path: Path, home: Path) -> Project:
 
 def run(project: Project, *arguments: str, **environ: str) -> Finished:
     # As in an activated environment, whose `pip` is the one beside this Python.
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = project.command("doctor", *arguments, **{"PATH": path, **environ})
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.defpath])
+    nowhere = "127.0.0.1:9"  # whatever this machine runs
+    done = project.command("doctor", *arguments, **{"PATH": path, "OLLAMA_HOST": nowhere, **environ})
     assert done.stderr == ""
     assert KEY not in done.stdout
     assert "\x1b" not in done.stdout
@@ -55,11 +55,11 @@ def test_without_a_key_it_says_what_to_type_and_exits_with_1(project: Project) -
     lines = done.stdout.splitlines()
     assert lines[0].startswith("runtime   none: no model key is set (ANTHROPIC_API_KEY, ")
     for name in ("ANTHROPIC", "OPENAI", "GOOGLE"):
-        at = max(at for at, line in enumerate(lines) if line.endswith(f"→ export {name}_API_KEY=…"))
-        assert lines[at - 1].endswith(": no key")
-        assert lines[at + 1].strip() == f"keyring set toolstead {name}_API_KEY"
+        at = next(at for at, line in enumerate(lines) if line.strip() == f"export {name}_API_KEY=…")
+        assert lines[at - 2].endswith(": no key")
+        assert lines[at - 1].strip() == f"→ toolstead keys set {name.lower()}"
     assert "  · kernel    our own loop: no key of a model, see below" in lines
-    assert lines[-1] == '  toolstead ask --model ollama:NAME "hello"'
+    assert lines[-2:] == ["No agent can answer yet. Do this:", "  toolstead keys set anthropic  # or openai, google"]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,17 @@ def test_json_has_everything_in_one_shape(project: Project) -> None:
     done = run(project, "--json", "--set", "runtime.default=kernel", OPENAI_API_KEY=KEY)
     report = json.loads(done.stdout)
     assert done.returncode == 0
-    assert list(report) == ["good", "runtime", "runtimeReason", "model", "runtimes", "models", "extras", "review"]
+    assert list(report) == [
+        "good",
+        "runtime",
+        "runtimeReason",
+        "model",
+        "runtimes",
+        "models",
+        "extras",
+        "review",
+        "server",
+    ]
     shown = (report["good"], report["runtime"], report["runtimeReason"], report["model"])
     assert shown == (True, "kernel", "", "openai:gpt-6.1-terra")
     assert [(one["name"], one["good"]) for one in report["runtimes"]] == [
@@ -211,8 +221,8 @@ def test_json_has_everything_in_one_shape(project: Project) -> None:
     for one in (*report["runtimes"], *report["models"], *report["extras"]):
         assert list(one) == ["name", "good", "says", "todo"]
     assert report["models"][0]["todo"] == [
+        "toolstead keys set anthropic",
         "export ANTHROPIC_API_KEY=…",
-        "keyring set toolstead ANTHROPIC_API_KEY",
     ]
     bad = run(project, "--json")
     assert (bad.returncode, json.loads(bad.stdout)["good"], json.loads(bad.stdout)["model"]) == (1, False, None)
@@ -250,7 +260,6 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        (RuntimeSettings(default="demo"), "runtime.default: the runtime 'demo' is not part of this version; the "),
         (RuntimeSettings(default="claude"), "runtime.default is claude; Claude Code: no key, and no login allowed"),
         (
             RuntimeSettings(default="claude", model="gemini-3.8-flash", claude=ProgramSettings(login=True)),
@@ -261,7 +270,7 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
             "model 'opsu' has no provider; did you mean 'opus'?",
         ),
         (RuntimeSettings(default="scripted"), "runtime.default is scripted, and runtime.scripted.script is not set"),
-        (RuntimeSettings(default="kernel"), "no model is available: no key is set (ANTHROPIC_API_KEY, "),
+        (RuntimeSettings(default="kernel"), "no model is set up: no key is set (ANTHROPIC_API_KEY, "),
         (RuntimeSettings(default="kernel", model="groq:x"), "for groq:x set GROQ_API_KEY"),
         (RuntimeSettings(default="kernel", model="sonet"), "model 'sonet' has no provider; did you mean 'sonnet'?"),
         (RuntimeSettings(model="groq:x"), "runtime.model is set, and for Groq set GROQ_API_KEY"),
@@ -287,11 +296,6 @@ def test_a_script_is_good_without_any_model() -> None:
         "says": "a script instead of a model: x.yaml",
         "todo": [],
     }
-
-
-def test_the_keyring_is_not_recommended_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "find_spec", lambda _name: None)
-    assert examine_setup(RuntimeSettings(), Keys({})).models[0].todo == ("export ANTHROPIC_API_KEY=…",)
 
 
 def test_a_key_in_the_keyring_does_not_change_what_the_environment_chooses() -> None:

@@ -219,7 +219,7 @@ REFUSED: list[tuple[str, Any, str, str]] = [
     ("POST /api/runs", {"prompt": "x", "threadId": "a b"}, "bad-body", "/threadId"),
     ("POST /api/runs", {"prompt": "x", "threadId": "x" * 201}, "bad-body", "/threadId"),
     ("POST /api/runs", {"prompt": "x", "runtime": "nonsense"}, "no-runtime", "'nonsense' is unknown"),
-    ("POST /api/runs", {"prompt": "x", "runtime": "demo"}, "no-runtime", "not part of this version"),
+    ("POST /api/runs", {"prompt": "x", "runtime": "demo"}, "no-runtime", "'demo' is unknown"),
     ("GET /api/runs/nobody", None, "unknown-run", "'nobody'"),
     ("POST /api/runs/nobody/cancel", None, "unknown-run", "'nobody'"),
     ("POST /api/runs/nobody/cancel", {"why": "x"}, "bad-body", "'why'"),

@@ -11,7 +11,7 @@ import msgspec
 from toolstead.adapters.claude.launch import CLAUDE_TOOLS
 from toolstead.agents.instructions import describe_helpers
 from toolstead.app.agents import DELEGATING, HIDDEN, LIMITS, SteadAgents, merge_limits
-from toolstead.errors import RuntimeFailureError, UnknownAgentError
+from toolstead.errors import MissingModelError, RuntimeFailureError, UnknownAgentError
 from toolstead.invoker.runtime import SessionSpec, TurnLimits, built_in_instructions
 from toolstead.orchestrator.request import RunConfig
 from toolstead.types.agent import Agent
@@ -74,6 +74,19 @@ class StoredAgentConfigs:
             ),
             turn=TurnLimits(tokens=limits.token_budget, cost=limits.cost_budget),
         )
+
+    async def check_agent(self, agent: str, *, model: str = "", runtime: str = "") -> None:
+        """Refuse an agent that no model could answer for, with the shortest way to one; it may wait for the keyring.
+
+        Raises:
+            UnknownAgentError: There is no such agent.
+            RuntimeFailureError: No model can be asked; the text has the command that helps.
+        """
+        try:
+            config = self.resolve_agent(agent, model=model, runtime=runtime)
+        except MissingModelError:
+            raise RuntimeFailureError(await self.runtimes.explain_first_steps(runtime)) from None
+        await self.runtimes.check_ready(config.runtime.name, config.model)
 
     def choose_runtime(self, preferred: str, model: str) -> Runtime:
         """The preferred runtime if it runs this model, else the one that does; an empty name prefers the settings' one.

@@ -124,6 +124,10 @@ class OrchestratorOpener:
                 self._knows_keys = True
         return orchestrator
 
+    def forget_keys(self) -> None:
+        """Read the keys again before the next run."""
+        self._knows_keys = False
+
     def open_early(self, *, after: float = 0.0) -> None:
         """Open in the background, so that the first request does not wait for it.
 

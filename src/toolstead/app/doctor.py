@@ -1,6 +1,6 @@
 """Checks which models, keys, extras and runtimes can be used here, and how to enable the others.
 
-It imports nothing heavy and sends no request, so it costs nothing.
+It imports nothing heavy and sends no request to a model, so it costs nothing.
 """
 
 from __future__ import annotations
@@ -9,27 +9,26 @@ import os
 import shlex
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from typing import Any
 
 import msgspec
 
 from toolstead.adapters.installing import install_command, reinstall_command
-from toolstead.adapters.providers.catalogue import MAIN, VENDORS, VendorState, find_model, state_of
-from toolstead.app.keys import SERVICE, Keys
+from toolstead.adapters.providers.catalogue import MAIN, VENDORS, VendorState, complete_name, find_model, state_of
+from toolstead.app.keys import Keys
 from toolstead.app.masks import mask_value
 from toolstead.app.plugin_places import is_switched_on
+from toolstead.app.runtime_programs import PROGRAMS, RuntimeProgram
 from toolstead.app.runtimes import (
-    PROGRAMS,
     Choice,
     Models,
-    RuntimeProgram,
     absence_reason,
     lacking_keys,
     usual_keys,
     usual_runtime,
 )
 from toolstead.app.settings import RuntimeSettings, Settings
+from toolstead.app.setup_steps import OllamaServer, find_first_steps, find_lack
 from toolstead.errors import RuntimeFailureError
 from toolstead.types.plugin_row import PluginRow
 
@@ -60,6 +59,20 @@ class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
     todo: tuple[str, ...] = ()
 
 
+class ServerFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """The running server of the project, which answers `toolstead ask` with its own environment.
+
+    Attributes:
+        url: Its address.
+        runtime: Which runtime answers there; None when none can.
+        why: Why this one, or what is missing.
+    """
+
+    url: str
+    runtime: str | None
+    why: str
+
+
 class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was checked.
 
@@ -70,6 +83,8 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
         models: The APIs.
         extras: The optional parts.
         review: Who reviews delegated results, where that deserves a word; else empty.
+        advice: The commands that make a model answer, where none can; else empty.
+        server: The running server of the project.
     """
 
     choice: Choice
@@ -78,10 +93,17 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
     models: list[DoctorFinding]
     extras: list[DoctorFinding]
     review: str = ""
+    advice: str = ""
+    server: ServerFinding | None = None
 
     @property
     def can_answer(self) -> bool:
-        """Whether `toolstead ask` would get as far as sending a request."""
+        """Whether `toolstead ask` would get as far as sending a request: by the server, where one runs."""
+        return self.can_answer_here if self.server is None else self.server.runtime is not None
+
+    @property
+    def can_answer_here(self) -> bool:
+        """Whether this process would get as far."""
         return self.choice.name is not None and not any(item.good is False for item in self.extras)
 
     def to_json(self) -> dict[str, Any]:
@@ -95,11 +117,20 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
             "models": msgspec.to_builtins(self.models),
             "extras": msgspec.to_builtins(self.extras),
             "review": self.review,
+            "server": msgspec.to_builtins(self.server),
         }
 
 
-def examine_setup(settings: RuntimeSettings, keys: Keys | None = None) -> DoctorReport:
-    """Check everything; keys are those of the process's environment unless given."""
+def examine_setup(
+    settings: RuntimeSettings, keys: Keys | None = None, ollama: OllamaServer | None = None
+) -> DoctorReport:
+    """Check everything.
+
+    Args:
+        settings: Those of `[runtime]`.
+        keys: Those of the process's environment unless given.
+        ollama: The Ollama that answers on this machine.
+    """
     keys = Keys(os.environ) if keys is None else keys
     keys.load(lacking_keys(settings, keys))  # as a run does, so that the same runtime is chosen here
     choice, model = _chosen_runtime(settings, keys)
@@ -108,6 +139,8 @@ def examine_setup(settings: RuntimeSettings, keys: Keys | None = None) -> Doctor
     vendors = [vendor for vendor in VENDORS if vendor.name in MAIN or vendor is vendor_in_use or vendor.find_key(keys)]
     extras = [_examine_extra(name, packages, "models" if model else None) for name, packages in EXTRAS.items()]
     models = [_examine_api(state_of(vendor, keys), keys) for vendor in vendors]
+    if ollama is not None:
+        models = [*(one for one in models if one.name != "ollama"), _describe_ollama(ollama)]
     return DoctorReport(
         choice=choice,
         model=model,
@@ -118,7 +151,30 @@ def examine_setup(settings: RuntimeSettings, keys: Keys | None = None) -> Doctor
         ],
         models=models,
         extras=extras,
+        advice=_advise_way(settings, keys, ollama) if choice.name is None else "",
     )
+
+
+def _advise_way(settings: RuntimeSettings, keys: Keys, ollama: OllamaServer | None) -> str:
+    """The commands that make what the settings name answer, or, where they name nothing, whatever is nearest."""
+    try:
+        if settings.default not in ("auto", "kernel"):
+            lack = find_lack(settings.default, "", settings, keys)
+        elif settings.model:
+            lack = find_lack("kernel", complete_name(settings.model), settings, keys)
+        else:
+            lack = find_first_steps(settings.default, settings, keys, ollama)
+    except RuntimeFailureError:
+        lack = None
+    return lack.render_ways() if lack is not None else ""
+
+
+def _describe_ollama(ollama: OllamaServer) -> DoctorFinding:
+    if not ollama.models:
+        return DoctorFinding(
+            name="ollama", good=None, says=f"Ollama: has no model, at {ollama.url}", todo=("ollama pull qwen3",)
+        )
+    return DoctorFinding(name="ollama", good=True, says=f"Ollama: {', '.join(ollama.models[:3])}, at {ollama.url}")
 
 
 def examine_review(settings: Settings, rows: Mapping[str, PluginRow]) -> str:
@@ -177,7 +233,13 @@ def _unfit_reason(program: RuntimeProgram, model: str) -> str:
 def _examine_program(program: RuntimeProgram, settings: RuntimeSettings, keys: Keys) -> DoctorFinding:
     name, title = program.name, program.title
     if not program.is_installed:
-        return DoctorFinding(name=name, good=None, says=f"{title}: not installed", todo=(install_command(name),))
+        own = program.find_own(keys("PATH"))
+        says = (
+            f"{title}: not installed"
+            if own is None
+            else f"{title} is here ({own}); what Toolstead drives it with is not"
+        )
+        return DoctorFinding(name=name, good=None, says=says, todo=(install_command(name),))
     login = getattr(settings, name).login
     if fault := program.find_fault():
         wanted = settings.default in ("auto", name) and (login or keys(program.key))
@@ -200,7 +262,7 @@ def _examine_program(program: RuntimeProgram, settings: RuntimeSettings, keys: K
         name=name,
         good=None,
         says=f"{title}: no key, and no login allowed",
-        todo=(f"export {program.key}=…", f"toolstead ask --set runtime.{name}.login=true …"),
+        todo=(f"toolstead keys set {program.vendor}", f"toolstead config set runtime.{name}.login true"),
     )
 
 
@@ -229,9 +291,9 @@ def _examine_api(state: VendorState, keys: Keys) -> DoctorFinding:
     vendor = state.vendor
     if not state.usable:
         missing = state.advice.removeprefix("set ").partition(" or ")[0]
-        kept = (f"keyring set {SERVICE} {missing}",) if find_spec("keyring") is not None else ()
+        kept = (f"toolstead keys set {vendor.name}",) if missing in vendor.keys else ()
         return DoctorFinding(
-            name=vendor.name, good=None, says=f"{vendor.title}: no key", todo=(f"export {missing}=…", *kept)
+            name=vendor.name, good=None, says=f"{vendor.title}: no key", todo=(*kept, f"export {missing}=…")
         )
     says = f"{state.source} from {keys.origin_of(state.source)}" if state.source else "needs no key"
     address = vendor.find_address(keys)

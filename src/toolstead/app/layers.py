@@ -225,7 +225,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Leaf]:
             )
         path = tuple(part.lower() for part in parts)
         yield from checked_leaves(
-            nest_value(path, _parse_value(environ[name])), _constant_origin(origin), environment_name
+            nest_value(path, parse_value(environ[name])), _constant_origin(origin), environment_name
         )
 
 
@@ -237,14 +237,14 @@ def _from_override(override: str) -> list[Leaf]:
         wrong = excess[1] if excess else "is not of the form section.key=value, such as tools.timeout=30"
         raise SettingsError(key="", origin=SET, reason=f"{shown} {wrong}")
     path, value = key
-    return checked_leaves(nest_value(path, _parse_value(value)), _constant_origin(SET))
+    return checked_leaves(nest_value(path, parse_value(value)), _constant_origin(SET))
 
 
 def _constant_origin(origin: str) -> OriginOf:
     return lambda _: origin
 
 
-def _parse_value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Read a value as TOML; what is no TOML value, or one beyond the bounds, is text."""
     document = read_toml(f"value = {text}")
     # A line break in the text could bring further keys along: then it is no value either.

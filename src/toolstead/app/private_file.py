@@ -44,13 +44,13 @@ def lock_file(path: Path) -> Generator[None]:
         os.close(lock)
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Replace a file's content whole, readable by the user alone; the caller holds its lock."""
+def write_private(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Replace a file's content whole, readable by the user alone unless its mode differs; the caller holds its lock."""
     # The lock makes us the only writer, so one fixed name will do, and a crash leaves no litter.
     fresh = path.with_name(f"{path.name}.new")
     with suppress(FileNotFoundError):
         fresh.unlink()
-    write_synced(fresh, data, 0o600)
+    write_synced(fresh, data, mode)
     fresh.replace(path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -6,13 +6,10 @@ Choosing loads nothing and sends no request. All conversations of a stead share 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,7 +19,6 @@ from toolstead.adapters.installing import install_command
 from toolstead.adapters.providers.catalogue import (
     MAIN,
     VENDORS,
-    Lookup,
     Vendor,
     complete_name,
     default_model,
@@ -31,8 +27,10 @@ from toolstead.adapters.providers.catalogue import (
     vendor_states,
 )
 from toolstead.app.keys import Keys
+from toolstead.app.runtime_programs import PROGRAMS
+from toolstead.app.setup_steps import find_first_steps, find_lack, find_needed_keys, find_ollama
 from toolstead.app.version import VERSION
-from toolstead.errors import RuntimeFailureError, suggest
+from toolstead.errors import MissingModelError, RuntimeFailureError, suggest
 
 if TYPE_CHECKING:
     from toolstead.adapters.providers.model import ProviderModel
@@ -41,84 +39,9 @@ if TYPE_CHECKING:
     from toolstead.kernel.model import Model
     from toolstead.tools.handlers.pinned import Pinned
 
-NAMES = ("kernel", "claude", "codex", "scripted", "demo")
+NAMES = ("kernel", "claude", "codex", "scripted")
 _NO_LIMIT = 10**12
 """Of the kernel itself: each turn brings the budgets of its agent."""
-_LATER = ("demo",)
-"""Names that the settings know and that this version does not have."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeProgram:
-    """A coding agent that can be driven.
-
-    Attributes:
-        name: Its runtime's name, its section of the settings, and its extra.
-        title: Its name in messages.
-        package: What must be importable.
-        vendor: Whose models it asks.
-        key: The environment's name of that vendor's key.
-        brought_by: The distribution that has the program itself.
-        inside: The program's place: the package that it lies in, and the path there.
-        log_in: What is typed after the program to make a login.
-        found_on_path: Whether one on PATH is taken where that file is missing.
-    """
-
-    name: str
-    title: str
-    package: str
-    vendor: str
-    key: str
-    brought_by: str
-    inside: tuple[str, str]
-    log_in: str
-    found_on_path: bool = False
-
-    @property
-    def is_installed(self) -> bool:
-        """Whether its package is there."""
-        return _is_there(self.package)
-
-    @property
-    def file(self) -> Path | None:
-        """Where the program is that comes with the extra, or would be; None when its package is not there."""
-        package, path = self.inside
-        found = find_spec(package)
-        return Path(found.origin).parent / path if found is not None and found.origin is not None else None
-
-    def find_fault(self) -> str:
-        """Why the program that comes with the extra cannot be started, as far as its file shows; else empty."""
-        file, shown = self.file, "/".join(self.inside)
-        if file is None:
-            return f"{self.brought_by} is not installed"
-        if not file.is_file():
-            return "" if self.found_on_path and which(self.name) else f"{shown} is missing"
-        return "" if os.access(file, os.X_OK) else f"{shown} may not be executed"
-
-
-PROGRAMS = (
-    RuntimeProgram(
-        name="claude",
-        title="Claude Code",
-        package="claude_agent_sdk",
-        vendor="anthropic",
-        key="ANTHROPIC_API_KEY",
-        brought_by="claude-agent-sdk",
-        inside=("claude_agent_sdk", "_bundled/claude"),
-        log_in="auth login",
-        found_on_path=True,
-    ),
-    RuntimeProgram(
-        name="codex",
-        title="Codex",
-        package="openai_codex",
-        vendor="openai",
-        key="OPENAI_API_KEY",
-        brought_by="openai-codex-cli-bin",
-        inside=("codex_cli_bin", "bin/codex"),
-        log_in="login",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +57,7 @@ class Choice:
     why: str
 
 
-def usual_runtime(settings: RuntimeSettings, lookup: Lookup, given: Sequence[Runtime] = (), model: str = "") -> Choice:
+def usual_runtime(settings: RuntimeSettings, lookup: Keys, given: Sequence[Runtime] = (), model: str = "") -> Choice:
     """Choose a runtime as the settings say.
 
     Args:
@@ -160,13 +83,30 @@ def usual_runtime(settings: RuntimeSettings, lookup: Lookup, given: Sequence[Run
             if getattr(settings, program.name).login:
                 return Choice(name=program.name, why=f"runtime.{program.name}.login is set")
             if lookup(program.key):
-                return Choice(name=program.name, why=f"{program.key} is set, {program.title} is installed")
+                return Choice(
+                    name=program.name, why=f"{lookup.describe_set(program.key)}, {program.title} is installed"
+                )
     return _choose_kernel(vendor, lookup, "the model" if model else "runtime.model")
 
 
-def choose_for_model(
-    settings: RuntimeSettings, lookup: Lookup, given: Sequence[Runtime] = (), model: str = ""
-) -> Choice:
+def choose_ready(settings: RuntimeSettings, lookup: Keys, given: Sequence[Runtime] = (), model: str = "") -> Choice:
+    """The runtime that would answer for a model; none, with what is missing, where asking would be refused."""
+    choice = choose_for_model(settings, lookup, given, model)
+    if choice.name is None or any(runtime.name == choice.name for runtime in given):
+        return choice
+    if why := absence_reason(choice.name):
+        return Choice(name=None, why=f"runtime.default: {why}")
+    if choice.name == "kernel" and not (model or settings.model or default_model(lookup)):
+        return Choice(name=None, why=_explain_no_key(lookup))
+    try:
+        wanted = model or settings.model or default_model(lookup) or ""
+        lack = find_lack(choice.name, complete_name(wanted) if choice.name == "kernel" else "", settings, lookup)
+    except RuntimeFailureError as error:
+        return Choice(name=None, why=str(error))
+    return choice if lack is None else Choice(name=None, why=lack.reason)
+
+
+def choose_for_model(settings: RuntimeSettings, lookup: Keys, given: Sequence[Runtime] = (), model: str = "") -> Choice:
     """The runtime of an agent with a model of its own: as the settings say, or one that runs the model."""
     choice = usual_runtime(settings, lookup, given, model)
     brought = next((one for one in given if one.name == choice.name), None)
@@ -184,7 +124,7 @@ def choose_for_model(
     return Choice(name=other.name, why=f"{choice.name} does not run {model}; {other.why}")
 
 
-def _choose_kernel(vendor: Vendor | None, lookup: Lookup, what: str) -> Choice:
+def _choose_kernel(vendor: Vendor | None, lookup: Keys, what: str) -> Choice:
     """The kernel, where a model is available."""
     if vendor is not None:
         state = state_of(vendor, lookup)
@@ -192,9 +132,13 @@ def _choose_kernel(vendor: Vendor | None, lookup: Lookup, what: str) -> Choice:
         return Choice(name="kernel" if state.usable else None, why=f"{what} {why}")
     usable = next((state for state in vendor_states(lookup) if state.usable), None)
     if usable is not None:
-        return Choice(name="kernel", why=f"{usable.source} is set")
+        return Choice(name="kernel", why=lookup.describe_set(usable.source))
+    return Choice(name=None, why=_explain_no_key(lookup))
+
+
+def _explain_no_key(lookup: Keys) -> str:
     needed = ", ".join(key for state in vendor_states(lookup) for key in state.vendor.keys[:1])
-    return Choice(name=None, why=f"no model key is set ({needed}), and no runtime.model that needs none")
+    return f"no model key is set ({needed}), and no runtime.model that needs none"
 
 
 def usual_keys() -> list[str]:
@@ -202,7 +146,7 @@ def usual_keys() -> list[str]:
     return [key for vendor in VENDORS if vendor.name in MAIN for key in vendor.keys]
 
 
-def lacking_keys(settings: RuntimeSettings, lookup: Lookup) -> list[str]:
+def lacking_keys(settings: RuntimeSettings, lookup: Keys) -> list[str]:
     """The names of keys without which no runtime is available; a keyring may have one of them."""
     program = next((one for one in PROGRAMS if one.name == settings.default), None)
     if program is not None:
@@ -227,16 +171,9 @@ def absence_reason(name: str) -> str:
         return f"{program.title} is not installed: {install_command(name)}"
     if program is not None or name in ("kernel", "scripted"):
         return ""
-    known = [one for one in NAMES if one not in _LATER]
-    hint = suggest(name, known)
+    hint = suggest(name, NAMES)
     hint = f"{hint} T" if hint else "t"
-    why = "is not part of this version" if name in _LATER else "is unknown"
-    return f"the runtime {name[:100]!r} {why}; {hint}he runtimes are {', '.join(known)}"
-
-
-@cache
-def _is_there(package: str) -> bool:
-    return find_spec(package) is not None
+    return f"the runtime {name[:100]!r} is unknown; {hint}he runtimes are {', '.join(NAMES)}"
 
 
 class Runtimes:
@@ -296,6 +233,33 @@ class Runtimes:
             raise RuntimeFailureError(f"no runtime is available for {model!r}: {choice.why}")
         return self(choice.name)
 
+    async def check_ready(self, name: str, model: str) -> None:
+        """Refuse a runtime that could not ask its model, before anything is stored. It may wait for the keyring.
+
+        Args:
+            name: The runtime.
+            model: The full name of the model; empty where the runtime has its own choice.
+
+        Raises:
+            RuntimeFailureError: A key or a package is missing; the text has the command that helps.
+        """
+        if any(runtime.name == name for runtime in self._given):
+            return
+        needed = find_needed_keys(name, model, self._settings)
+        if not any(map(self._keys, needed)) and (unasked := self._keys.find_unasked(needed)):
+            await asyncio.to_thread(self._keys.load, unasked)
+        if (lack := find_lack(name, model, self._settings, self._keys)) is not None:
+            raise RuntimeFailureError(lack.explain())
+
+    async def explain_first_steps(self, name: str) -> str:
+        """What to do where no model is named and no key is set; it looks for what is on this machine.
+
+        Args:
+            name: The runtime that was asked for; empty for any.
+        """
+        ollama = await asyncio.to_thread(find_ollama, self._keys)
+        return find_first_steps(name, self._settings, self._keys, ollama).explain()
+
     async def aclose(self) -> None:
         """Close what sessions share: connections to model APIs."""
         await self._models.aclose()
@@ -304,9 +268,12 @@ class Runtimes:
         choice = usual_runtime(self._settings, self._keys, self._given, model)
         if choice.name is not None:
             return choice.name
-        if not self._settings.model:
-            return "kernel"  # the caller may name a model that needs no key; without one it says what is missing
-        raise RuntimeFailureError(f"no runtime is available: {choice.why}; `toolstead doctor` says what to do")
+        # The caller may name a model that needs no key, and the keyring may have one; else it says what is missing.
+        wanted = model or self._settings.model
+        if not wanted or self._keys.find_unasked(find_needed_keys("kernel", wanted, self._settings)):
+            return "kernel"
+        lack = find_lack("kernel", complete_name(wanted), self._settings, self._keys)
+        raise RuntimeFailureError(f"no runtime is available: {choice.why}" if lack is None else lack.explain())
 
     def _make_runtime(self, name: str) -> Runtime:
         if why := absence_reason(name):
@@ -380,7 +347,8 @@ class Models:
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
         self._connecting = asyncio.Lock()
-        self._connected: dict[str, ProviderModel] = {}
+        self._connected: dict[str, tuple[str | None, ProviderModel]] = {}
+        self._outdated: list[ProviderModel] = []
 
     def resolve_model(self, name: str) -> str:
         """The full name of a model; an empty one means the usual model of the first API with a key.
@@ -393,25 +361,34 @@ class Models:
         usual = default_model(self._keys)
         if usual is None:
             keys = ", ".join(state.vendor.keys[0] for state in vendor_states(self._keys))
-            raise RuntimeFailureError(
-                f"no model is available: no key is set ({keys}), and no model is named that needs none; `toolstead"
-                " doctor` says what to do. Without a model, a script can answer: --set"
-                ' runtime.scripted.script=demo.yaml with "- say: Hello" in it'
+            raise MissingModelError(
+                f"no model is set up: no key is set ({keys}), and no model is named that needs none;"
+                " `toolstead doctor` says what to do"
             )
         return usual
 
     async def connect(self, name: str) -> Model:
-        """The model of a full name, the same object every time.
+        """The model of a full name, the same object every time, unless its key changes.
 
         Raises:
             RuntimeFailureError: It is unavailable; the text says what to do.
         """
-        if name in self._connected:  # it does not wait while another one is being connected
-            return self._connected[name]
+        if (found := self._find_connected(name)) is not None:  # it does not wait while another one is being connected
+            return found
         async with self._connecting:
-            if name not in self._connected:
-                self._connected[name] = await asyncio.to_thread(self._connect, name)
-            return self._connected[name]
+            if (found := self._find_connected(name)) is None:
+                if name in self._connected:  # a request may still use it
+                    self._outdated.append(self._connected.pop(name)[1])
+                found = await asyncio.to_thread(self._connect, name)
+                self._connected[name] = self._find_key(name), found
+            return found
+
+    def _find_connected(self, name: str) -> ProviderModel | None:
+        key, model = self._connected.get(name, (None, None))
+        return model if model is not None and key == self._find_key(name) else None
+
+    def _find_key(self, name: str) -> str | None:
+        return find_model(name)[0].find_key(self._keys)
 
     def _connect(self, name: str) -> ProviderModel:
         """Not on the event loop: importing an SDK takes most of a second, and a keyring may ask a person."""
@@ -423,6 +400,7 @@ class Models:
 
     async def aclose(self) -> None:
         """Close every connection."""
-        connected, self._connected = self._connected, {}
-        for model in connected.values():
+        open_models = [*self._outdated, *(model for _, model in self._connected.values())]
+        self._outdated, self._connected = [], {}
+        for model in open_models:
             await model.aclose()

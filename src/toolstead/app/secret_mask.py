@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from toolstead.adapters.providers.catalogue import VENDORS
-from toolstead.adapters.search.choice import key_names
+from toolstead.app.keys import known_keys
 from toolstead.app.masks import is_secret
 from toolstead.tools.handlers.secrets import Mask
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 FRESH_SECONDS = 1.0
 """For so long the mask is not made again: that takes 44 µs, and every run asks for it."""
 
-_KEY_NAMES = (*dict.fromkeys([*(key for vendor in VENDORS for key in vendor.keys), *key_names("auto")]),)
 _DATABASE = "TOOLSTEAD_DATABASE_URL"
 
 
@@ -55,7 +53,7 @@ class SecretMask:
         self._fresh_until = float("-inf")
 
     def __call__(self) -> Mask:
-        """The mask: of the keys in the environment and the keyring, of settings, and of what tool files name."""
+        """The mask: of the keys wherever they are kept, of settings, and of what tool files name."""
         now = self._monotonic()
         if now >= self._fresh_until:
             secrets = {str(number): value for number, value in enumerate(self._find_secrets())}
@@ -65,7 +63,7 @@ class SecretMask:
 
     def _find_secrets(self) -> Iterator[str]:
         keys, settings = self._keys, self._settings()
-        yield from (key for name in _KEY_NAMES if (key := keys(name)) is not None)
+        yield from (key for name in known_keys() if (key := keys(name)) is not None)
         yield from (keys.environ[name] for name in self._find_tool_names() if name in keys.environ)
         tables = {"plugins": settings.plugins, "mcp_servers": settings.mcp_servers}
         yield from _secret_texts((), {**tables, "server": {"token": settings.server.token}})

@@ -46,8 +46,8 @@ FilePatterns = Annotated[
 ]
 Token = Annotated[str, Meta(pattern=r"^[\x21-\x7e]*\Z", description='text without blanks, "auto", or "" for none')]
 RuntimeName = Annotated[
-    Literal["auto", "kernel", "claude", "codex", "scripted", "demo"],
-    Meta(description="one of auto, kernel, claude, codex, scripted, demo"),
+    Literal["auto", "kernel", "claude", "codex", "scripted"],
+    Meta(description="one of auto, kernel, claude, codex, scripted"),
 ]
 Scope = Annotated[
     str,

@@ -24,7 +24,8 @@ import msgspec
 
 from toolstead.app.client_parts import ClientParts
 from toolstead.app.database import KeptResults, OrchestratorOpener, StoreOpener, expire_rows
-from toolstead.app.keys import Keys
+from toolstead.app.key_file import KeyFile, StoredKeys
+from toolstead.app.keys import Keys, KeyWatcher
 from toolstead.app.layers import LoadedSettings, settings_for
 from toolstead.app.places import find_places
 from toolstead.app.plugin_places import PluginPlaces
@@ -94,7 +95,8 @@ class Wiring:
         self._opened = AsyncExitStack()
         self._watch, self._follow, self._takes_over = watch, follow, takes_over
         self._delegation: DelegationParts | None = None
-        self._keys, self._given_runtimes = Keys(environ), runtimes
+        self._key_file = KeyFile(self.places.data)
+        self._keys, self._given_runtimes = Keys(environ, self._key_file), runtimes
         if self._follow:
             approve_changes(self.trust)
         self.trust.refresh_approval()
@@ -196,6 +198,7 @@ class Wiring:
                     SwitchWatcher(self._switches, self._apply_state),
                     FolderWatcher(users.folders[0], users, partial(self.registry.refresh, users)),
                     TrustWatcher(self.trust, self._apply_trust, follow=self._follow),
+                    KeyWatcher(self._keys, self._key_file, self._apply_keys),
                 ):
                     await stack.enter_async_context(watcher)
             self._opened = stack.pop_all()
@@ -299,12 +302,12 @@ class Wiring:
 
         The runtime is the one that is chosen for a model, or for the settings' model.
         """
-        from toolstead.app.runtimes import choose_for_model
+        from toolstead.app.runtimes import choose_ready
         from toolstead.invoker.lease import PoolStats
 
         current = self.conversations.orchestrator
         stats = current.invoker.pool.stats() if current is not None else PoolStats()
-        choice = choose_for_model(self.loaded.settings.runtime, self._keys, self._given_runtimes, model)
+        choice = choose_ready(self.loaded.settings.runtime, self._keys, self._given_runtimes, model)
         return {"runtime": choice.name, "runtimeReason": choice.why, "sessions": asdict(stats)}
 
     async def _begin_orchestrator(self, stack: AsyncExitStack) -> Orchestrator:
@@ -383,6 +386,12 @@ class Wiring:
         from toolstead.app.runtimes import lacking_keys
 
         self._keys.load([*lacking_keys(self.loaded.settings.runtime, self._keys), *self.search.lacking_keys()])
+
+    async def _apply_keys(self, stored: StoredKeys) -> None:
+        """Apply what `toolstead keys` changed: search now, models with the next run."""
+        await asyncio.to_thread(self._keys.load, stored.keyring)
+        self.conversations.forget_keys()
+        self._apply_search()
 
     def _apply_search(self) -> None:
         """Hide `web_search` while no provider can be used."""

@@ -102,7 +102,25 @@ class KernelSession:
         conversation, limits = self._conversation, self._limit_activation(turn)
         if conversation.busy or self._closed:
             raise RuntimeFailureError(f"this session {'is closed' if self._closed else 'runs a turn already'}")
-        activation = Activation(
+        conversation.busy = True
+        self._running = end = asyncio.timeout(None)
+        try:
+            async with end:
+                # Again, for its key may be another now.
+                self._model = await self._runtime.connect(self._runtime.resolve(self._spec.model))
+                conversation.add_user_text(turn.prompt)
+                return await converse(conversation, self._create_activation(turn, limits))
+        except TimeoutError:
+            if end.expired():
+                raise RuntimeFailureError("this session was closed while it ran a turn") from None
+            raise
+        finally:
+            self._running = None
+            conversation.busy = False
+            conversation.take_steered()  # what came too late for this turn is sent with the next
+
+    def _create_activation(self, turn: Turn, limits: Limits) -> Activation:
+        return Activation(
             model=self._model,
             offer=partial(self._runtime.offered, self._spec),
             call_tool=turn.call_tool,
@@ -113,20 +131,6 @@ class KernelSession:
             result_schema=msgspec.json.decode(schema) if (schema := self._spec.result_schema) else None,
             recorder=turn.recorder,
         )
-        conversation.add_user_text(turn.prompt)
-        conversation.busy = True
-        self._running = end = asyncio.timeout(None)
-        try:
-            async with end:
-                return await converse(conversation, activation)
-        except TimeoutError:
-            if end.expired():
-                raise RuntimeFailureError("this session was closed while it ran a turn") from None
-            raise
-        finally:
-            self._running = None
-            conversation.busy = False
-            conversation.take_steered()  # what came too late for this turn is sent with the next
 
     def _limit_activation(self, turn: Turn) -> Limits:
         limits, own = self._runtime.limits, turn.limits

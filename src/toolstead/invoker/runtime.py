@@ -268,7 +268,7 @@ class Runtime(Protocol):
 
     @property
     def name(self) -> str:
-        """`kernel`, `claude`, `codex`, `scripted` or `demo`."""
+        """`kernel`, `claude`, `codex` or `scripted`."""
         ...
 
     @property

@@ -46,6 +46,7 @@ class Asking:
         self._offered: Sequence[ToolInfo] = ()
         self._tools: Sequence[ToolInfo] = ()
         self._attempt = 1
+        self._began = 0.0
         self._size = ConversationSize(activation, conversation)
 
     async def next_reply(self) -> ModelReply:
@@ -55,6 +56,7 @@ class Asking:
             ModelError: The model gives none.
         """
         self._attempt, empty = 1, 0
+        self._began = asyncio.get_running_loop().time()
         while True:
             try:
                 reply = await self._ask_within_budget()
@@ -150,7 +152,8 @@ class Asking:
             await self._wait(error)
             self._attempt += 1
         else:
-            tries = f"; {self._attempt} tries" if self._attempt > 1 else ""
+            seconds = asyncio.get_running_loop().time() - self._began
+            tries = f"; {self._attempt} tries in {seconds:.0f} s" if self._attempt > 1 else ""
             raise ModelError(f"{error}{tries}", fault=error.fault, retry_after=error.retry_after) from error
 
     async def _wait(self, error: ModelError) -> None:

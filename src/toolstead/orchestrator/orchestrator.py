@@ -139,6 +139,12 @@ class Orchestrator:
         # Reads end in any order, but concurrent messages must be stored in order of arrival.
         async with self._reading.setdefault(thread_id, asyncio.Lock()):
             thread = await self._find_thread(thread_id, request)
+            if request.parent_run_id is None:
+                await self.agents.check_agent(
+                    request.agent or thread.agent,
+                    model=request.model or thread.model,
+                    runtime=request.runtime or thread.runtime,
+                )
         if self._performer.is_closing:
             raise InvocationError("Toolstead is shutting down; try again after the restart")
         active = self._create_run(thread, request)

@@ -60,6 +60,15 @@ class AgentConfigs(Protocol):
         """
         ...
 
+    async def check_agent(self, agent: str, *, model: str = "", runtime: str = "") -> None:
+        """Refuse, before anything is stored, an agent that no model could answer for; looking may take a moment.
+
+        Raises:
+            UnknownAgentError: There is no such agent.
+            RuntimeFailureError: No model can be asked; the text says what to do.
+        """
+        ...
+
     def choose_runtime(self, preferred: str, model: str) -> Runtime:
         """The preferred runtime if it runs this model, else the one that does. Raises RuntimeFailureError."""
         ...

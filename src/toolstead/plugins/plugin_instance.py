@@ -380,7 +380,9 @@ class PluginInstance:
         is_late = isinstance(error, DeadlineError)
         reason = str(error) if is_late else describe_crash(error, self.discovered.origin)
         cause = error.__cause__ if is_late else error
-        logger.error("plugin %r: %s failed: %s", self.name, field, reason, exc_info=cause)
+        if field == "stop":  # of the others `note_failure` reports it
+            logger.error("plugin %r: stop failed: %s", self.name, reason)
+        logger.info("plugin %r: where %s failed", self.name, field, exc_info=cause)
         raise PluginError(plugin=self.name, field=field, reason=reason) from None
 
     def _qualify_tool(self, tool: Tool, plugin: Plugin, context: PluginContext) -> PluginTool:

@@ -82,7 +82,7 @@ def test_a_bad_value_is_found_on_its_line(text: str, line: int, key: str, file: 
         ("tools.proxy=2024-01-01", "found 2024-01-01 (a date or time); it must be text"),
         (
             "runtime.default=claud",
-            'found "claud" (text); it must be one of auto, kernel, claude, codex, scripted, demo',
+            'found "claud" (text); it must be one of auto, kernel, claude, codex, scripted',
         ),
         (
             "tools.blocked=git-*",

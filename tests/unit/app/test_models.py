@@ -107,7 +107,7 @@ def test_a_name_is_completed_and_no_name_means_the_first_api_with_a_key(
     [
         (
             "",
-            r"no key is set \(ANTHROPIC_API_KEY, OPENAI_API_KEY, GOOGLE_API_KEY\).*`toolstead doctor` says what to do",
+            r"no model is set up: no key is set \(ANTHROPIC_API_KEY, OPENAI_API_KEY, .*`toolstead doctor`",
         ),
         ("antropic:x", "did you mean 'anthropic'"),
         ("sonet", "did you mean 'sonnet'"),

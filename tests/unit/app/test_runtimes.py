@@ -9,11 +9,10 @@ import pytest
 
 from toolstead.adapters.installing import install_command
 from toolstead.app.keys import Keys
+from toolstead.app.runtime_programs import PROGRAMS, RuntimeProgram
 from toolstead.app.runtimes import (
     NAMES,
-    PROGRAMS,
     Choice,
-    RuntimeProgram,
     Runtimes,
     absence_reason,
     lacking_keys,
@@ -123,19 +122,24 @@ def test_the_model_that_is_wanted_has_a_say_in_what_is_chosen(tmp_path: Path) ->
 def test_without_any_key_a_model_that_needs_none_can_still_be_named(tmp_path: Path) -> None:
     found = runtimes(RuntimeSettings(), {}, tmp_path)("")
     assert found.resolve_model("ollama:qwen") == "ollama:qwen"
-    with pytest.raises(RuntimeFailureError, match=r"no key is set .*`toolstead doctor` says what to do"):
+    with pytest.raises(RuntimeFailureError, match=r"no model is set up: no key is set .*`toolstead doctor`"):
         found.resolve_model("")
 
 
-def test_a_set_model_without_its_key_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeFailureError, match="for Groq set GROQ_API_KEY; `toolstead doctor` says what to do"):
-        runtimes(RuntimeSettings(model="groq:x"), {"OPENAI_API_KEY": "o"}, tmp_path)("")
+async def test_a_set_model_without_its_key_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
+    found = runtimes(RuntimeSettings(model="groq:x"), {"OPENAI_API_KEY": "o"}, tmp_path)
+    wanted = (
+        r"^groq:x needs a key of Groq; nothing was asked\. Do this:\n  toolstead keys set groq\nMore: toolstead doctor$"
+    )
+    with pytest.raises(RuntimeFailureError, match=wanted):
+        await found.check_ready("kernel", "groq:x")
+    with pytest.raises(RuntimeFailureError, match=wanted):
+        found("")  # the keyring has been asked by now
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("demo", "^the runtime 'demo' is not part of this version; the runtimes are kernel, claude, codex, scripted$"),
         ("nope", "^the runtime 'nope' is unknown; the runtimes are kernel, claude, codex, scripted$"),
         ("cluade", "^the runtime 'cluade' is unknown; did you mean 'claude'\\? The runtimes are kernel, claude, "),
         ("scripted", "set runtime.scripted.script to its file"),

@@ -6,8 +6,8 @@ Errors before and during a stream are treated alike.
 from __future__ import annotations
 
 import json
+import os
 import re
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from pydantic_ai import exceptions as foreign
 from pydantic_ai.models import known_model_names
 
 from toolstead.adapters.providers.catalogue import API
-from toolstead.adapters.providers.http_client import CONNECT_SECONDS, READ_SECONDS, Connection
+from toolstead.adapters.providers.http_client import CONNECT_SECONDS, LOOPBACK, READ_SECONDS, Connection
 from toolstead.errors import ModelError, ModelFault, suggest
 from toolstead.types.tool import ToolInfo
 
@@ -50,7 +50,7 @@ _WORDS: Mapping[ModelFault, str] = {
     "busy": "is busy",
     "rate": "limits the rate of requests",
     "server": "failed",
-    "network": "gave no answer",
+    "network": "broke off its answer",
     "overflow": "reports that the conversation is too long for the model",
     "quota": "reports that the account's credit or quota is used up",
     "rejected": "refuses the request",
@@ -147,36 +147,27 @@ def _fault_text(fault: ModelFault, tool: str | None, status: int | None, sentenc
 
 
 def _network_text(error: Exception, sentence: str, connection: Connection) -> str:
-    title = connection.vendor.title
-    if (silence := _explain_silence(error)) is not None:
-        return f"no answer from {title} at {_name_host(connection.address)}: {silence}"
-    is_closed = any(isinstance(cause, httpx2.RemoteProtocolError) for cause in _find_causes(error))
+    title, causes = connection.vendor.title, list(_find_causes(error))
+    if (reason := _find_connect_reason(causes)) is not None:
+        return _describe_unreachable(reason, connection)
+    if any(isinstance(cause, httpx2.ReadTimeout) for cause in causes):
+        return f"no answer from {title} at {_name_origin(connection)}: silent for {READ_SECONDS:g} seconds"
+    is_closed = any(isinstance(cause, httpx2.RemoteProtocolError) for cause in causes)
     return f"the answer of {title} broke off: {'the connection was closed before its end' if is_closed else sentence}"
 
 
-def _name_host(address: str) -> str:
-    """Where an API is, without what an address may hold besides: a user, a path."""
-    parts = urlsplit(address)
-    return parts.hostname or "" if parts.port is None else f"{parts.hostname}:{parts.port}"
-
-
-def _explain_silence(error: BaseException) -> str | None:
-    """Why an API gave no answer at all, as the system says it; None where its answer had begun."""
-    causes = list(_find_causes(error))
+def _find_connect_reason(causes: Sequence[BaseException]) -> str | None:
+    """Why no connection was made, as the system says it; None where there was one."""
     if any(isinstance(cause, httpx2.ConnectTimeout) for cause in causes):
         return f"no connection after {CONNECT_SECONDS:g} seconds"
-    if any(isinstance(cause, httpx2.ReadTimeout) for cause in causes):
-        return f"silent for {READ_SECONDS:g} seconds"
-    if not any(isinstance(cause, httpx2.ConnectError) for cause in causes):
+    if not any(isinstance(cause, httpx2.ConnectError | httpx2.ProxyError) for cause in causes):
         return None
-    for cause in reversed(causes):
-        if isinstance(cause, socket.gaierror):
-            return "its name cannot be resolved; is there a network?"
-        if isinstance(cause, ConnectionRefusedError):
-            return "connection refused"
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-    return next((text for cause in reversed(causes) if (text := str(cause))), type(error).__name__)
+    last = next((cause for cause in reversed(causes) if isinstance(cause, OSError) and cause.errno), None)
+    if last is None:
+        return str(causes[-1]) or type(causes[-1]).__name__
+    # A name that is not found has a number of its own kind, and the system's words.
+    text = os.strerror(last.errno) if last.errno is not None and last.errno > 0 else last.strerror
+    return (text or str(last)).lower()
 
 
 def _find_causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -186,6 +177,19 @@ def _find_causes(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
+
+
+def _describe_unreachable(reason: str, connection: Connection) -> str:
+    scheme, host = urlsplit(connection.address).scheme, urlsplit(connection.address).hostname or ""
+    hint = "is it running?" if host in LOOPBACK else f"check the network, or {scheme.upper()}_PROXY"
+    return f"{connection.vendor.title} cannot be reached at {_name_origin(connection)}: {reason} ({hint})"
+
+
+def _name_origin(connection: Connection) -> str:
+    """Where an API is, without what an address may hold besides: a user, a password, a path."""
+    parts = urlsplit(connection.address)
+    host = parts.hostname or ""
+    return f"{parts.scheme}://{host if parts.port is None else f'{host}:{parts.port}'}"
 
 
 def _nearest_names(connection: Connection) -> str:

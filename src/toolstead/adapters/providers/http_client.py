@@ -28,7 +28,7 @@ _MOST_CONNECTIONS = 1000
 _IDLE_CONNECTIONS = 100
 _IDLE_SECONDS = 60.0  # a tool runs between two requests; a new TLS connection for each turn would cost more than it
 _OPENED: ContextVar[list[httpx2.Response] | None] = ContextVar("opened", default=None)
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ async def _limit_time(request: httpx2.Request) -> None:
 
 def _find_proxy(scheme: str, host: str, lookup: Lookup) -> tuple[str, str | None]:
     """The proxy for a host and the variable that set it; none for this machine and hosts in `NO_PROXY`."""
-    if host in _LOOPBACK or _is_excepted(host, lookup("NO_PROXY") or lookup("no_proxy") or ""):
+    if host in LOOPBACK or _is_excepted(host, lookup("NO_PROXY") or lookup("no_proxy") or ""):
         return "", None
     word = f"{scheme}_proxy"
     return first_set((word.upper(), word, "ALL_PROXY", "all_proxy"), lookup)

@@ -7,13 +7,19 @@ database's (disk, lock, connection), which every write of the batch shares.
 from __future__ import annotations
 
 import errno
+import os
+import re
 import sqlite3
 from collections.abc import Iterator
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
 
 from toolstead.adapters.storage.address import DatabaseAddress
 from toolstead.errors import RowRefusedError, StorageError, ToolsteadError
+
+_UNREACHABLE = "cannot be reached: {words}; see that it is there, that it runs, and that you may use it"
+_SHORTEST_MASKED = 4
 
 _REFUSED = "does not take this row: {words}"
 _LOCKED = (
@@ -83,9 +89,10 @@ def _build_error(
     place: DatabaseAddress, cause: Exception, part: BaseException, text: str, own: bool
 ) -> tuple[StorageError, bool]:
     code = getattr(part, "sqlite_errorname", None) or getattr(part, "sqlstate", "")
-    text = f"{place.shown} {text.format(words=_error_words(part), code=code, patience=place.patience)}"
+    words = _mask_password(_error_words(part), place)
+    subject = _name_server(place) if text is _UNREACHABLE and place.url else place.shown
     kind = RowRefusedError if own else StorageError
-    error = kind(text.replace(place.password, "***") if place.password else text)
+    error = kind(f"{subject} {text.format(words=words, code=code, patience=place.patience)}")
     error.__cause__ = cause
     return error, own
 
@@ -101,8 +108,7 @@ def _explain_code(error: BaseException) -> tuple[str, bool] | None:
     if isinstance(error, TimeoutError):
         return "does not answer in time; see that it runs and can be reached, then try again", False
     if isinstance(error, OSError):
-        unknown = "cannot be reached: {words}; see that it is there, that it runs, and that you may use it"
-        return _SYSTEM.get(error.errno or 0, unknown), False
+        return _SYSTEM.get(error.errno or 0, _UNREACHABLE), False
     return None
 
 
@@ -127,7 +133,39 @@ def _error_chain(error: BaseException) -> Iterator[BaseException]:
             yield from _error_chain(part)
 
 
+def _name_server(place: DatabaseAddress) -> str:
+    """A Postgres by its address, its database and its user, from which a reader sees which of them is wrong."""
+    parts = urlsplit(place.url)
+    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    host = parts.hostname or options.get("host", "localhost")
+    port = parts.netloc.rpartition("@")[2].rpartition("]")[2].partition(":")[2] or options.get("port", "5432")
+    database = unquote(parts.path.lstrip("/")) or options.get("dbname", "")
+    user = unquote(parts.username or "") or options.get("user", "")
+    known = ", ".join(f"{what} {name}" for what, name in (("database", database), ("user", user)) if name)
+    return f"Postgres at {host}:{port} ({known})" if known else f"Postgres at {host}:{port}"
+
+
+def _mask_password(words: str, place: DatabaseAddress) -> str:
+    """A driver's words without the password: in a URL, and where it stands as a word of its own.
+
+    A short one is not looked for elsewhere: half of the letters would go. Neither is one that is a name in the URL,
+    which is shown all the same; to mask it would say what it is.
+    """
+    password = place.password
+    if not password:
+        return words
+    words = words.replace(f":{password}@", ":***@").replace(f":{quote(password, safe='')}@", ":***@")
+    if len(password) < _SHORTEST_MASKED or password in re.split(r"[:/@?&=]", place.shown):
+        return words
+    return re.sub(rf"(?<!\w){re.escape(password)}(?!\w)", "***", words)
+
+
 def _error_words(error: BaseException) -> str:
     """Its first line, without SQLAlchemy's prefix of class names; of an operating system's error only the reason."""
+    if isinstance(error, OSError):
+        # Of several addresses of a host the library names every failure; the system's own words are shorter.
+        numbers = [error.errno, *map(int, re.findall(r"\[Errno (\d+)\]", str(error)))]
+        if number := next((number for number in numbers if number is not None and number > 0), None):
+            return os.strerror(number)
     lines = (getattr(error, "strerror", None) or str(error)).splitlines()
     return lines[0].rpartition(">: ")[2].strip() if lines else type(error).__name__

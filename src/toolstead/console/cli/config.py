@@ -1,4 +1,4 @@
-"""`toolstead config`: the settings in effect, and where each came from."""
+"""`toolstead config`: the settings in effect, where each came from, and setting one in a file."""
 
 from __future__ import annotations
 
@@ -9,25 +9,126 @@ from typing import Any, cast
 import click
 import msgspec
 
+from toolstead.app.config_file import ConfigFile, list_layers
 from toolstead.app.layers import Explained
+from toolstead.app.masks import mask_value
+from toolstead.app.server_file import ServerFile
 from toolstead.app.toml_text import toml_key, toml_value
-from toolstead.console.cli.group import common_options, json_option
+from toolstead.console.cli.columns import render_table
+from toolstead.console.cli.group import DONE, WRONG_USAGE, common_options, examples, json_option
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import find_nearest
 
 _WIDTH = 80
+_NOTHING = object()
+
+
+_scope_option = click.option(
+    "--scope",
+    type=click.Choice(["user", "project"]),
+    default="user",
+    help="Whose file is changed: yours (usual), or this project's own.",
+)
 
 
 @click.group("config")
 def config() -> None:
-    """Show the settings, and where each came from."""
+    """Show and set settings, and see where each came from."""
 
 
-@config.command("show")
+@config.command("show", epilog=examples("toolstead config show", "toolstead config show --json"))
+@json_option
 @common_options
-def show(invocation: CommandContext) -> None:
+def show(invocation: CommandContext, *, as_json: bool) -> None:
     """Print the settings in effect as TOML; secrets are masked."""
-    click.echo(_as_toml(invocation.load().explain_values()))
+    explained = invocation.load().explain_values()
+    if as_json:
+        click.echo(_encode_json(_nest_values(explained)))
+    else:
+        click.echo(_as_toml(explained))
+
+
+@config.command(
+    "set",
+    context_settings={"ignore_unknown_options": True},  # a value may be -1
+    epilog=examples(
+        "toolstead config set runtime.model sonnet",
+        "toolstead config set tools.timeout 30 --scope project",
+        "toolstead config set tools.blocked '[\"git-*\"]'",
+    ),
+)
+@click.argument("key")
+@click.argument("value")
+@_scope_option
+@json_option
+@common_options
+def set_value(invocation: CommandContext, *, key: str, value: str, scope: str, as_json: bool) -> None:
+    """Write a setting into config.toml; everything else in the file stays as it is.
+
+    VALUE is TOML (30, true, '["a", "b"]'); a word that is no TOML value is text.
+    """
+    file = _choose_file(invocation, scope)
+    written = file.set_value(key, value)
+    _report_change(invocation, file, key, written=written, as_json=as_json)
+
+
+@config.command("unset", epilog=examples("toolstead config unset runtime.model"))
+@click.argument("key")
+@_scope_option
+@json_option
+@common_options
+def unset_value(invocation: CommandContext, *, key: str, scope: str, as_json: bool) -> int:
+    """Remove a setting from config.toml, so that the layers below it count again."""
+    file = _choose_file(invocation, scope)
+    if not file.unset_value(key):
+        click.echo(f"toolstead: {key} is not set in {file.path}", err=True)
+        return WRONG_USAGE
+    _report_change(invocation, file, key, as_json=as_json)
+    return DONE
+
+
+@config.command("path", epilog=examples("toolstead config path", "$EDITOR $(toolstead config path --user)"))
+@click.option("--user", "only_user", is_flag=True, help="Only the path of your own file, for scripts.")
+@json_option
+@common_options
+def show_paths(invocation: CommandContext, *, only_user: bool, as_json: bool) -> None:
+    """Show which settings files count, whether they are there, and which variables set something."""
+    places = invocation.find_places()
+    if only_user:
+        click.echo(str(places.user / "config.toml"))
+        return
+    layers = list_layers(places)
+    if as_json:
+        click.echo(_encode_json({"layers": msgspec.to_builtins(layers)}))
+        return
+    rows = [(layer.name, layer.state, layer.path) for layer in layers]
+    click.echo("\n".join(render_table(("LAYER", "STATE", "WHERE"), rows, width=None)))
+
+
+def _choose_file(invocation: CommandContext, scope: str) -> ConfigFile:
+    places = invocation.find_places()
+    folder = places.user if scope == "user" else places.project / ".toolstead"
+    return ConfigFile(folder / "config.toml", places.data)
+
+
+def _report_change(
+    invocation: CommandContext, file: ConfigFile, key: str, *, written: Any = _NOTHING, as_json: bool
+) -> None:
+    """Say what is in effect now, and what else is needed for that."""
+    places, masked = invocation.find_places(), mask_value(tuple(key.split(".")), written)
+    found = next((one for one in invocation.load().explain_values() if one.key == key), None)
+    if as_json:
+        in_effect = None if found is None else {"value": found.value, "origin": found.origin}
+        click.echo(_encode_json({"file": str(file.path), "key": key, "inEffect": in_effect}))
+    else:
+        shown = f"{key} is removed from" if written is _NOTHING else f"{key} = {toml_value(masked)} is set in"
+        click.echo(f"{shown} {file.path}", err=True)
+    if file.path.parent == places.project / ".toolstead" and places.user != file.path.parent:
+        click.echo("It counts after `toolstead trust`, as everything that a project brings.", err=True)
+    elif found is not None and written is not _NOTHING and str(file.path) not in found.origin:
+        click.echo(f"{found.origin} counts before it: {toml_value(found.value)}", err=True)
+    if (server := ServerFile(places.data).find_server(places.project)) is not None:
+        click.echo(f"The server at {server.url} reads it when it starts again.", err=True)
 
 
 @config.command("explain")
@@ -101,6 +202,17 @@ def _fold_note(note: str) -> list[str]:
     )
 
 
+def _nest_values(explained: Iterable[Explained]) -> dict[str, Any]:
+    """The values in tables, as TOML has them."""
+    tree: dict[str, Any] = {}
+    for item in explained:
+        table = tree
+        for name in item.path[:-1]:
+            table = table.setdefault(name, {})
+        table[item.path[-1]] = item.value
+    return tree
+
+
 def _as_json(explained: Iterable[Explained]) -> str:
     listed: list[dict[str, Any]] = [
         {
@@ -112,4 +224,8 @@ def _as_json(explained: Iterable[Explained]) -> str:
         }
         for item in explained
     ]
-    return msgspec.json.format(msgspec.json.encode({"settings": listed}), indent=2).decode()
+    return _encode_json({"settings": listed})
+
+
+def _encode_json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import textwrap
 from collections.abc import Sequence
+from contextlib import aclosing
 
 import click
 import msgspec
 
-from toolstead.app.doctor import DoctorFinding, DoctorReport, examine_review, examine_setup
+from toolstead.app.client import HttpClient
+from toolstead.app.doctor import DoctorFinding, DoctorReport, ServerFinding, examine_review, examine_setup
+from toolstead.app.keys import user_keys
+from toolstead.app.places import Places
+from toolstead.app.server_file import ServerFile
+from toolstead.app.setup_steps import find_ollama
 from toolstead.app.state import Switches
 from toolstead.console.cli.group import DONE, FAILED, common_options, json_option
 from toolstead.console.cli.invocation import CommandContext
-from toolstead.errors import StateError
+from toolstead.errors import ServeError, StateError
 
 _WIDTH = 80
-_MISSING = """\
-No agent can answer yet. Follow the → of one of the runtimes; kernel also needs
-a model's key, or the name of a local model:
-  toolstead ask --model ollama:NAME "hello\""""
+_PATIENCE = 5.0
+"""Seconds that a server may take to answer."""
 _UNTRIED = """\
 No request was sent, so this was free. To find out whether it answers, for the
 price of one short request:
@@ -33,22 +38,31 @@ _BROKEN = "No agent can answer yet: follow the → below each ✗."
 def doctor(invocation: CommandContext, as_json: bool) -> int:
     """Show which runtime and which models can be used, and how to enable the others.
 
+    Where a server of this project runs, it answers `toolstead ask`, with its own environment: what it can use is
+    shown first, then what this shell can.
+
     No request is sent to a model, so it costs nothing. Exit status: 0 an agent can answer, 1 none can.
     """
-    settings = invocation.load().settings
-    report = examine_setup(settings.runtime)
+    settings, places = invocation.load().settings, invocation.find_places()
+    keys = user_keys(places.data)
+    report = examine_setup(settings.runtime, keys, find_ollama(keys))
     try:
-        review = examine_review(settings, Switches(invocation.find_places().data).read().plugins)
+        review = examine_review(settings, Switches(places.data).read().plugins)
     except StateError as error:
         review = str(error)
-    report = msgspec.structs.replace(report, review=review)
+    server = invocation.run(_examine_server(places))
+    report = msgspec.structs.replace(report, review=review, server=server)
     click.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False) if as_json else _render_report(report))
     return DONE if report.can_answer else FAILED
 
 
 def _render_report(report: DoctorReport) -> str:
-    choice = report.choice
-    lines = _wrap_text(f"runtime   {choice.name or 'none'}: {choice.why or 'runtime.default names it'}", " " * 10)
+    choice, server = report.choice, report.server
+    lines: list[str] = []
+    if server is not None:
+        lines += [f"the server at {server.url}, which answers `toolstead ask`"]
+        lines += [*_describe_runtime(server.runtime, server.why), "", "this shell, for `toolstead ask --local`"]
+    lines += _describe_runtime(choice.name, choice.why)
     if report.model is not None:
         lines.append(f"model     {report.model}")
     lines += (
@@ -58,11 +72,30 @@ def _render_report(report: DoctorReport) -> str:
     )
     if report.review:
         lines += ["", *_wrap_text(report.review, "  ")]
-    if not report.can_answer:
-        lines += ["", _MISSING if report.choice.name is None else _BROKEN]
+    if not report.can_answer_here:
+        lines += ["", f"No agent can answer yet. {report.advice}".strip() if report.advice else _BROKEN]
     elif report.choice.name != "scripted":
         lines += ["", _UNTRIED]
     return "\n".join(lines)
+
+
+async def _examine_server(places: Places) -> ServerFinding | None:
+    """What the running server of the project says of itself; None when none runs, or it says nothing."""
+    known = ServerFile(places.data).find_server(places.project)
+    if known is None:
+        return None
+    async with aclosing(HttpClient(known.url, known.token)) as client:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                state = await client.describe_state()
+        except (ServeError, TimeoutError) as error:
+            click.echo(f"the server at {known.url} does not say what it can use: {error or 'no answer'}", err=True)
+            return None
+    return ServerFinding(url=known.url, runtime=state.get("runtime"), why=str(state.get("runtimeReason") or ""))
+
+
+def _describe_runtime(name: str | None, why: str) -> list[str]:
+    return _wrap_text(f"runtime   {name or 'none'}: {why or 'runtime.default names it'}", " " * 10)
 
 
 def _wrap_text(text: str, indent: str) -> list[str]:

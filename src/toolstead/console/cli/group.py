@@ -45,7 +45,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Set up": {
         "connect": "Give the tools to Claude Code, Codex, Gemini and others.",
         "doctor": "Show which runtimes and models can be used here.",
-        "config": "Show the settings, and where each came from.",
+        "keys": "Keep keys of model APIs, and see where each comes from.",
+        "config": "Show and set settings, and see where each came from.",
         "trust": "Approve what a project brings, and see what changed.",
         "plugins": "List and switch plugins, and set their settings.",
     },
@@ -57,6 +58,7 @@ COMMANDS = {name: line for section in SECTIONS.values() for name, line in sectio
 
 _PROJECT = "The project's folder, unless the current one."
 _SET = "A setting for this command alone, such as tools.timeout=5."
+_LOCAL = "toolstead.local"
 _VERBOSE = "Log more to stderr; twice for everything."
 
 
@@ -109,7 +111,23 @@ log_format_option = click.option(
     "--log-format", type=click.Choice(["text", "json"]), help="Lines of the log on stderr: text, unless json is named."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
-url_option = click.option("--url", metavar="URL", help="The server to ask, instead of this project's own.")
+
+
+def url_option(command: Callable[..., _T]) -> Callable[..., _T]:
+    """`--url`, which the command is given, and `--local`, which `run_with_client` finds by itself."""
+    url = click.option("--url", metavar="URL", help="The server to ask, instead of this project's own.")
+    local = click.option(
+        "--local",
+        is_flag=True,
+        expose_value=False,
+        callback=_note_local,
+        help="In this process, although a server of this project runs.",
+    )
+    return url(local(command))
+
+
+def _note_local(context: click.Context, _: click.Parameter, is_local: bool) -> None:
+    context.meta[_LOCAL] = is_local
 
 
 def common_options(command: Callable[..., _T]) -> Callable[..., _T]:
@@ -134,7 +152,7 @@ def common_options(command: Callable[..., _T]) -> Callable[..., _T]:
     return run_with_options
 
 
-def stead_command(command: Callable[..., Coroutine[Any, Any, _T]]) -> Callable[..., _T]:
+def stead_command(command: Callable[..., Coroutine[Any, Any, _T]], *, level: int = logging.ERROR) -> Callable[..., _T]:
     """A command that is given the stead of this project, opened."""
 
     @common_options
@@ -144,7 +162,7 @@ def stead_command(command: Callable[..., Coroutine[Any, Any, _T]]) -> Callable[.
             async with invocation.make_stead() as stead:
                 return await command(stead, **given)
 
-        return invocation.run(main(), level=logging.ERROR)
+        return invocation.run(main(), level=level)
 
     return run_with_stead
 
@@ -167,14 +185,26 @@ def run_with_client(
     *,
     level: int = logging.ERROR,
 ) -> _T:
-    """Act with a client of the server at `url`, else of this project's running server, else of this process."""
-    from toolstead.app.client import open_client
+    """Act with a client of the server at `url`, else of this project's running server, else of this process.
+
+    Raises:
+        UsageError: `--local` was given, and an address too.
+    """
+    from toolstead.app.client import InProcessClient, open_client
+
+    context = click.get_current_context(silent=True)
+    is_local = context is not None and context.meta.get(_LOCAL, False)
+    if is_local and url is not None:
+        raise click.UsageError("--local is for this process, and --url for a server; give one of them")
 
     def read_token() -> str:
         token = invocation.load().settings.server.token
         return "" if token == "auto" else token
 
     async def main() -> _T:
+        if is_local:
+            async with invocation.make_stead() as stead:
+                return await act(InProcessClient(stead))
         places = invocation.find_places()
         async with open_client(places, invocation.make_stead, url=url, read_token=read_token) as client:
             return await act(client)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import logging
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +39,7 @@ def tools() -> None:
 
 @tools.command("list")
 @json_option
-@stead_command
+@functools.partial(stead_command, level=logging.CRITICAL)  # it shows itself what is quarantined
 async def list_tools(stead: Toolstead, *, as_json: bool) -> None:
     """List the tools of this project."""
     from toolstead.tools.sources.json_files import describe_problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,19 @@ def test_a_password_that_a_driver_quotes_is_masked() -> None:
     place = DatabaseAddress(shown="postgresql://me:***@h/db", patience=1, password="p@ss")
     error = OSError(5, "cannot connect with p@ss")
     assert "p@ss" not in str(explain_failure(place, error)[0])
+
+
+@pytest.mark.parametrize(
+    ("password", "words", "said"),
+    [
+        ("y", "no route for you, my friend", "no route for you, my friend"),
+        ("y", "bad URL postgresql://me:y@h/db", "bad URL postgresql://me:***@h/db"),
+        ("secret1", "denied: secret1, and secret12 is none", "denied: ***, and secret12 is none"),
+        ("db", 'database "db" is closed', 'database "db" is closed'),
+        ("mydatabase", 'database "mydatabase" is closed', 'database "mydatabase" is closed'),
+    ],
+)
+def test_a_password_is_masked_where_it_is_one_and_other_words_stay(password: str, words: str, said: str) -> None:
+    place = parse_address(f"postgresql://me:{password}@h:5498/mydatabase", 1)
+    error = sqlite3.OperationalError(words)
+    assert str(explain_failure(place, error)[0]) == f"postgresql://me:***@h:5498/mydatabase cannot do that: {said}"
