@@ -5,13 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import pty
-import select
-import subprocess
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +13,8 @@ import pytest
 from tests.flows.hostile_project import TOOLS, HostileProject, hostile_project
 from tests.flows.tool_files import content, shell
 from tests.programs.running import HANDSHAKE, TOOLSTEAD, running
-from tests.waiting import PATIENCE, until
+from tests.programs.terminal import open_terminal
+from tests.waiting import until
 
 pytestmark = pytest.mark.promise("R8")
 
@@ -36,70 +31,8 @@ def is_plain(text: str) -> bool:
     return text.replace("\n", "").isprintable()
 
 
-class Terminal:
-    """A command with a person at its terminal; stdout goes elsewhere."""
-
-    def __init__(self, project: HostileProject, *arguments: str) -> None:
-        self._master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "toolstead", *arguments],
-            cwd=project.folder,
-            stdin=slave,
-            stderr=slave,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "NO_COLOR": "1", "TERM": "dumb"},
-            start_new_session=True,
-        )
-        os.close(slave)
-        self.shown = ""
-
-    def until(self, text: str) -> str:
-        """What is on the screen, once this is."""
-        deadline = time.monotonic() + PATIENCE
-        while text not in self.shown:
-            assert time.monotonic() < deadline, self.shown
-            assert self._read(), f"it ended: {self.shown}"
-        return self.shown
-
-    def type(self, text: str) -> None:
-        os.write(self._master, text.encode())
-
-    def end(self) -> tuple[int, str, str]:
-        """The exit status, stdout, and all that was on the screen."""
-        while self._read():
-            pass
-        output, _ = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, output.decode(), self.shown.replace("\r\n", "\n")
-
-    def _read(self) -> bool:
-        if not select.select([self._master], [], [], PATIENCE)[0]:
-            return False
-        try:
-            data = os.read(self._master, 65_536)
-        except OSError:  # the other end is closed
-            return False
-        self.shown += data.decode()
-        return bool(data)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        os.close(self._master)
-
-
-@contextmanager
-def terminal(project: HostileProject, *arguments: str) -> Iterator[Terminal]:
-    opened = Terminal(project, *arguments)
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
 def on_terminal(project: HostileProject, *arguments: str, answers: Sequence[str] = ()) -> tuple[int, str, str]:
-    with terminal(project, *arguments) as opened:
+    with open_terminal(project.folder, *arguments) as opened:
         for answer in answers:
             opened.until("[y/N]: ")
             opened.type(answer)
@@ -315,7 +248,7 @@ def test_a_person_is_asked_once_and_a_no_is_for_exactly_these_bytes(project: Hos
 def test_what_is_approved_is_what_was_shown_though_it_is_replaced_while_the_question_stands(
     project: HostileProject,
 ) -> None:
-    with terminal(project, "tools", "call", "evil-program") as opened:
+    with open_terminal(project.folder, "tools", "call", "evil-program") as opened:
         shown = opened.until(QUESTION)
         assert "stdin: old" in shown
         project.write_program("replaced")
@@ -324,7 +257,7 @@ def test_what_is_approved_is_what_was_shown_though_it_is_replaced_while_the_ques
         status, output, shown = opened.end()
     assert (status, output) == (0, "old\n")
     assert "changed since you approved it" in shown
-    with terminal(project, "trust") as opened:
+    with open_terminal(project.folder, "trust") as opened:
         assert "+echo replaced" in opened.until(QUESTION)
         project.write_program("again")
         opened.type("y\n")
@@ -334,7 +267,7 @@ def test_what_is_approved_is_what_was_shown_though_it_is_replaced_while_the_ques
 
 def test_a_no_to_trust_is_exit_1_and_an_interrupt_approves_nothing(project: HostileProject) -> None:
     assert on_terminal(project, "trust", answers=["n\n"])[0] == 1
-    with terminal(project, "trust") as opened:
+    with open_terminal(project.folder, "trust") as opened:
         opened.until(QUESTION)
         opened.type("\x04")
         assert opened.end()[0] == 130
@@ -369,7 +302,7 @@ def test_what_cannot_be_read_whole_is_said_and_the_command_goes_on(project: Host
 def test_a_server_on_stdio_never_asks(project: HostileProject) -> None:
     me = {"name": "test", "version": "1"}
     params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": me}
-    with terminal(project, "mcp") as opened:
+    with open_terminal(project.folder, "mcp") as opened:
         opened.until("this project brings")
         opened.type(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}) + "\n\x04")
         status, output, shown = opened.end()
