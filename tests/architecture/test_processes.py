@@ -17,7 +17,8 @@ STARTS = re.compile(
 )
 METHODS = {"subprocess_exec", "subprocess_shell"}
 OWNER = "toolstead.processes.owner"
-EXCEPTIONS = {"toolstead.console.cli.tool_new": "the user's editor shares our terminal, so it must share our session"}
+_EDITOR = "the user's editor shares our terminal, so it must share our session"
+EXCEPTIONS = {"toolstead.console.cli.tool_new": _EDITOR, "toolstead.console.cli.argument_editor": _EDITOR}
 
 
 def _starts(tree: ast.Module) -> list[tuple[int, str]]:

@@ -57,7 +57,7 @@ async def test_before_trust_nothing_of_a_project_is_listed_called_or_set(project
             with pytest.raises(UnknownToolError):
                 await stead.call(name)
         (waits,) = quarantined(stead)
-        assert waits.startswith("this project brings .claude/agents, .mcp.json, .toolstead: skipped, until you look")
+        assert waits.startswith("this project brings .claude/agents, .toolstead: skipped, until you look")
         tools = stead.loaded.settings.tools
         assert (list(tools.allowed_hosts), list(tools.blocked)) == ([], [])
         await stead.registry.reload_plugins()

@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import pty
-import select
-import subprocess
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import shutil
+import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,11 +15,13 @@ import pytest
 from tests.flows.hostile_project import TOOLS, HostileProject, hostile_project
 from tests.flows.tool_files import content, shell
 from tests.programs.running import HANDSHAKE, TOOLSTEAD, running
-from tests.waiting import PATIENCE, until
+from tests.programs.terminal import open_terminal
+from tests.waiting import until
+from toolstead.app.trust.snapshot import PinnedFile, Snapshot
 
 pytestmark = pytest.mark.promise("R8")
 
-QUESTION = "Trust these 8 files? [y/N]: "
+QUESTION = "Trust these 7 files? [y/N]: "
 
 
 @pytest.fixture
@@ -36,70 +34,8 @@ def is_plain(text: str) -> bool:
     return text.replace("\n", "").isprintable()
 
 
-class Terminal:
-    """A command with a person at its terminal; stdout goes elsewhere."""
-
-    def __init__(self, project: HostileProject, *arguments: str) -> None:
-        self._master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "toolstead", *arguments],
-            cwd=project.folder,
-            stdin=slave,
-            stderr=slave,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "NO_COLOR": "1", "TERM": "dumb"},
-            start_new_session=True,
-        )
-        os.close(slave)
-        self.shown = ""
-
-    def until(self, text: str) -> str:
-        """What is on the screen, once this is."""
-        deadline = time.monotonic() + PATIENCE
-        while text not in self.shown:
-            assert time.monotonic() < deadline, self.shown
-            assert self._read(), f"it ended: {self.shown}"
-        return self.shown
-
-    def type(self, text: str) -> None:
-        os.write(self._master, text.encode())
-
-    def end(self) -> tuple[int, str, str]:
-        """The exit status, stdout, and all that was on the screen."""
-        while self._read():
-            pass
-        output, _ = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, output.decode(), self.shown.replace("\r\n", "\n")
-
-    def _read(self) -> bool:
-        if not select.select([self._master], [], [], PATIENCE)[0]:
-            return False
-        try:
-            data = os.read(self._master, 65_536)
-        except OSError:  # the other end is closed
-            return False
-        self.shown += data.decode()
-        return bool(data)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        os.close(self._master)
-
-
-@contextmanager
-def terminal(project: HostileProject, *arguments: str) -> Iterator[Terminal]:
-    opened = Terminal(project, *arguments)
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
 def on_terminal(project: HostileProject, *arguments: str, answers: Sequence[str] = ()) -> tuple[int, str, str]:
-    with terminal(project, *arguments) as opened:
+    with open_terminal(project.folder, *arguments) as opened:
         for answer in answers:
             opened.until("[y/N]: ")
             opened.type(answer)
@@ -116,7 +52,7 @@ def test_from_the_clone_to_the_approval_through_a_change_and_back(project: Hosti
     assert not [name for name in TOOLS if name in listed.stdout]
     assert "git-status" in listed.stdout
     assert listed.stderr == (
-        f"toolstead.trust: {project.folder}: this project brings .claude/agents, .mcp.json, .toolstead: skipped, until"
+        f"toolstead.trust: {project.folder}: this project brings .claude/agents, .toolstead: skipped, until"
         " you look at it and approve it with `toolstead trust`\n"
     )
     called = project.toolstead("tools", "call", "evil")
@@ -126,7 +62,7 @@ def test_from_the_clone_to_the_approval_through_a_change_and_back(project: Hosti
     assert project.toolstead("trust", "--list").stderr.startswith("no project is trusted")
     assert project.left == []
 
-    trusted = project.toolstead("trust")
+    trusted = project.toolstead("trust", "--yes")
     assert (trusted.returncode, trusted.stdout) == (0, "")
     for line in (
         f"evil: runs  tee {project.traces}/tool\n      stdin: old\n",
@@ -134,9 +70,8 @@ def test_from_the_clone_to_the_approval_through_a_change_and_back(project: Hosti
         "evil-read: reads files in .toolstead/docs",
         ".toolstead/bin/program (a program)",
         "sets  tools.allowed_hosts = ['127.0.0.1:9']",
-        f"MCP server evil: starts  touch {project.traces}/mcp",
         "Python that would run inside Toolstead: 3 lines",
-        f"trusted: 8 files of {project.folder}",
+        f"trusted: 7 files of {project.folder}",
     ):
         assert line in trusted.stderr
     assert project.left == []
@@ -144,7 +79,7 @@ def test_from_the_clone_to_the_approval_through_a_change_and_back(project: Hosti
     assert (called.returncode, called.stdout, called.stderr) == (0, "old\n", "")
     explained = project.toolstead("config", "explain", "tools.allowed_hosts")
     assert f"{project.config}:2" in explained.stdout
-    again = project.toolstead("trust")
+    again = project.toolstead("trust", "--yes")
     assert (again.returncode, again.stderr) == (0, f"{project.folder}: nothing changed since you approved it\n")
 
     project.write_program("new")
@@ -152,11 +87,11 @@ def test_from_the_clone_to_the_approval_through_a_change_and_back(project: Hosti
     assert (called.returncode, called.stdout) == (0, "old\n")
     assert called.stderr.count("\n") == 1
     assert "changed since you approved it: .toolstead/bin/program changed; the approved version stays" in called.stderr
-    assert "8 files, approved " in (listing := project.toolstead("trust", "--list").stdout)
+    assert "7 files, approved " in (listing := project.toolstead("trust", "--list").stdout)
     assert "; waits: .toolstead/bin/program changed\n" in listing
     row = json.loads(project.toolstead("trust", "--list", "--json").stdout)["trusted"][0]
     assert (row["project"], row["state"]) == (str(project.folder), "waits: .toolstead/bin/program changed")
-    trusted = project.toolstead("trust")
+    trusted = project.toolstead("trust", "--yes")
     assert "\n-echo old\n+echo new\n" in trusted.stderr
     assert project.toolstead("tools", "call", "evil-program").stdout == "new\n"
 
@@ -204,15 +139,15 @@ def test_settings_that_cannot_be_shown_are_not_approved_and_break_no_command_whe
             f"toolstead: {project.config}:{line}: {reason}\nthe project's settings count as you approved them: mend the"
             " file and run `toolstead trust`, or refuse them with `toolstead trust --revoke`\n"
         )
-    again = project.toolstead("trust")
+    again = project.toolstead("trust", "--yes")
     assert again.returncode == 1
     assert (
         f"is as you approved it, and cannot be used:\ncannot be approved: .toolstead/config.toml:{line}" in again.stderr
     )
-    assert "8 files, approved" in project.toolstead("trust", "--list").stdout
+    assert "7 files, approved" in project.toolstead("trust", "--list").stdout
 
     project.config.write_text(good)
-    assert project.toolstead("trust").returncode == 0
+    assert project.toolstead("trust", "--yes").returncode == 0
     assert project.toolstead("tools", "call", "evil").stdout == "old\n"
 
 
@@ -231,12 +166,12 @@ def test_a_copy_that_was_damaged_or_lost_is_made_whole_by_trusting_again(project
     copies = project.trust.copy / ".toolstead"
     (copies / "tools/evil.json").unlink()
     assert project.toolstead("tools", "call", "evil").returncode == 2
-    mended = project.toolstead("trust")
+    mended = project.toolstead("trust", "--yes")
     assert "its kept copy was damaged, and is whole again" in mended.stderr
     assert project.toolstead("tools", "call", "evil").stdout == "old\n"
     (copies / "tools/evil.json").unlink()
     project.write_tools("new")
-    trusted = project.toolstead("trust")
+    trusted = project.toolstead("trust", "--yes")
     assert trusted.returncode == 0
     assert "the kept copy of .toolstead/tools/evil.json cannot be read" in trusted.stderr
     assert project.toolstead("tools", "call", "evil").stdout == "new\n"
@@ -249,7 +184,7 @@ def test_pins_that_are_broken_are_said_with_what_to_do_and_approve_nothing(proje
     assert listed.returncode == 0
     assert "evil" not in listed.stdout
     assert listed.stderr.count("approval.json cannot be understood") == 1
-    trusted = project.toolstead("trust")
+    trusted = project.toolstead("trust", "--yes")
     assert trusted.returncode == 2
     assert "delete it and run `toolstead trust` again" in trusted.stderr
     assert project.toolstead("trust", "--revoke").returncode == 0
@@ -263,15 +198,58 @@ def test_names_that_hide_or_steer_are_shown_escaped_in_every_output(tmp_path: Pa
     (folder / "na\u202eme\x1b]0;x\x07.json").write_text(content(shell("odd-one", "echo \x1b[2J")))
     (folder / "li\nnk").symlink_to("/")
     os.close(os.open(os.fsencode(folder) + b"/\xff.json", os.O_CREAT | os.O_WRONLY))
-    for arguments in (["tools", "list"], ["trust"], ["trust", "--list"], ["tools", "list"], ["trust", "--revoke"]):
+    for arguments in (
+        ["tools", "list"],
+        ["trust", "--yes"],
+        ["trust", "--list"],
+        ["tools", "list"],
+        ["trust", "--revoke"],
+    ):
         done = project.toolstead(*arguments, NO_COLOR="1")
         assert done.returncode == 0, done.stderr
         assert is_plain(done.stderr), done.stderr
         assert is_plain(done.stdout), done.stdout
-        if arguments == ["trust"]:
+        if arguments == ["trust", "--yes"]:
             assert r".toolstead/tools/na\u{202e}me\u{1b}]0;x\u{7}.json" in done.stderr
             assert r"odd-one: runs  echo \u{1b}[2J" in done.stderr
             assert r".toolstead/tools/\u{dcff}.json: no regular file; it is never read" in done.stderr
+
+
+@pytest.mark.promise("B10")
+def test_a_script_approves_nothing_without_yes(project: HostileProject) -> None:
+    for arguments in (["trust"], ["trust", "--follow"]):
+        refused = project.toolstead(*arguments)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "evil-program: runs  .toolstead/bin/program" in refused.stderr
+        assert "without a terminal no person can be asked; `toolstead trust --yes` approves" in refused.stderr
+    assert project.trust.approvals.all_approvals() == []
+    assert project.toolstead("trust", "--yes").returncode == 0
+    assert project.toolstead("trust").returncode == 0, "nothing changed, so nothing is asked"
+    project.write_program("new")
+    assert project.toolstead("trust").returncode == 2
+    assert project.toolstead("tools", "call", "evil-program").stdout == "old\n"
+
+
+@pytest.mark.promise("B10")
+def test_only_what_is_used_is_asked_about(tmp_path: Path) -> None:
+    project = hostile_project(tmp_path)
+    for path in (".toolstead", ".claude"):
+        shutil.rmtree(project.folder / path)
+    status, output, shown = on_terminal(project, "tools", "list")
+    assert (status, shown) == (0, ""), "a project with nothing but an .mcp.json, which is not read"
+    assert "git-status" in output
+    (project.folder / ".claude/agents").mkdir(parents=True)
+    (project.folder / ".claude/agents/one.md").write_text("---\nname: one\ndescription: One.\n---\nBe one.\n")
+    _, _, shown = on_terminal(project, "tools", "list", answers=["\x04"])
+    assert "Trust this file? [y/N]: " in shown
+    assert ".mcp.json" not in shown
+
+
+def test_what_an_earlier_version_kept_besides_is_no_change(project: HostileProject) -> None:
+    files = {**project.trust.take_snapshot().files, ".mcp.json": PinnedFile(data=b"{}")}
+    project.trust.approvals.approve_snapshot(project.folder, Snapshot(files=files))
+    called = project.toolstead("tools", "call", "evil")
+    assert (called.returncode, called.stderr) == (0, "")
 
 
 def test_options_that_exclude_each_other_are_wrong_usage(project: HostileProject) -> None:
@@ -315,7 +293,7 @@ def test_a_person_is_asked_once_and_a_no_is_for_exactly_these_bytes(project: Hos
 def test_what_is_approved_is_what_was_shown_though_it_is_replaced_while_the_question_stands(
     project: HostileProject,
 ) -> None:
-    with terminal(project, "tools", "call", "evil-program") as opened:
+    with open_terminal(project.folder, "tools", "call", "evil-program") as opened:
         shown = opened.until(QUESTION)
         assert "stdin: old" in shown
         project.write_program("replaced")
@@ -324,7 +302,7 @@ def test_what_is_approved_is_what_was_shown_though_it_is_replaced_while_the_ques
         status, output, shown = opened.end()
     assert (status, output) == (0, "old\n")
     assert "changed since you approved it" in shown
-    with terminal(project, "trust") as opened:
+    with open_terminal(project.folder, "trust") as opened:
         assert "+echo replaced" in opened.until(QUESTION)
         project.write_program("again")
         opened.type("y\n")
@@ -332,11 +310,13 @@ def test_what_is_approved_is_what_was_shown_though_it_is_replaced_while_the_ques
     assert project.toolstead("tools", "call", "evil-program").stdout == "replaced\n"
 
 
-def test_a_no_to_trust_is_exit_1_and_an_interrupt_approves_nothing(project: HostileProject) -> None:
-    assert on_terminal(project, "trust", answers=["n\n"])[0] == 1
-    with terminal(project, "trust") as opened:
+def test_a_no_or_ctrl_d_to_trust_is_exit_1_and_an_interrupt_approves_nothing(project: HostileProject) -> None:
+    for typed in ("n\n", "\x04"):  # Ctrl-D
+        status, _, shown = on_terminal(project, "trust", answers=[typed])
+        assert (status, "not trusted; `toolstead trust` asks again" in shown) == (1, True)
+    with open_terminal(project.folder, "trust") as opened:
         opened.until(QUESTION)
-        opened.type("\x04")
+        opened.process.send_signal(signal.SIGINT)
         assert opened.end()[0] == 130
     assert project.trust.approvals.all_approvals() == []
     status, _, shown = on_terminal(project, "trust", "--yes")
@@ -369,7 +349,7 @@ def test_what_cannot_be_read_whole_is_said_and_the_command_goes_on(project: Host
 def test_a_server_on_stdio_never_asks(project: HostileProject) -> None:
     me = {"name": "test", "version": "1"}
     params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": me}
-    with terminal(project, "mcp") as opened:
+    with open_terminal(project.folder, "mcp") as opened:
         opened.until("this project brings")
         opened.type(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}) + "\n\x04")
         status, output, shown = opened.end()
@@ -385,7 +365,9 @@ async def test_following_approves_changes_while_it_runs_and_none_after(project: 
     def approved() -> bytes | None:
         return project.trust.approvals.approved_content(project.folder, ".toolstead/bin/program")
 
-    async with running([*TOOLSTEAD, "trust", "--follow"], errors=tmp_path / "stderr", cwd=project.folder) as following:
+    async with running(
+        [*TOOLSTEAD, "trust", "--yes", "--follow"], errors=tmp_path / "stderr", cwd=project.folder
+    ) as following:
         await following.stderr_with("approving every change as it comes")
         project.write_program("new")
         await until(lambda: approved() == project.program.read_bytes())

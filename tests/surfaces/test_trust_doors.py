@@ -99,10 +99,10 @@ async def test_clients_that_were_there_before_hear_of_trust_and_of_its_end(tmp_p
             assert await opened.is_unknown("evil")
             (waits,) = await opened.quarantined()
             assert waits["source"] == str(project.folder)
-            assert waits["message"].startswith("this project brings .claude/agents, .mcp.json, .toolstead: skipped")
+            assert waits["message"].startswith("this project brings .claude/agents, .toolstead: skipped")
             assert project.left == []
 
-            assert project.toolstead("trust").returncode == 0
+            assert project.toolstead("trust", "--yes").returncode == 0
             await opened.hear(named=True)
             assert await opened.answers("evil") == await opened.answers("evil-program") == {"old"}
             assert await opened.answers("evil-http") == {"inside"}

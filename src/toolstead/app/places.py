@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolstead.errors import SettingsError
+from toolstead.schema.visible import escape_unseen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,29 @@ def find_project_root(start: Path, explicit: Path | None = None) -> Path:
         if _is_folder(folder / ".toolstead") or os.path.lexists(folder / ".git"):
             return folder
     return start
+
+
+def explain_wide_root(project: Path, environ: Mapping[str, str] | None = None) -> str:
+    """Why no files are read below a project's root: it is `/`, the home folder, or holds that. Empty where they are.
+
+    A client that starts a server anywhere must not give a model every file of the user.
+    """
+    try:
+        home: Path | None = _home_folder(os.environ if environ is None else environ).resolve()
+    except SettingsError:
+        home = None  # a service's user may have none
+    if project == Path(project.anchor):
+        what = f"{project}, which is the whole machine"
+    elif project == home:
+        what = f"{project}, which is your home folder"
+    elif home is not None and home.is_relative_to(project):
+        what = f"{project}, which holds your home folder"
+    else:
+        return ""
+    return (
+        f"the project's root is {escape_unseen(what)}, and no files are read below it;"
+        " start Toolstead in a project's folder, or name one with --project"
+    )
 
 
 def _is_folder(path: Path) -> bool:

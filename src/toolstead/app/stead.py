@@ -243,6 +243,11 @@ class Toolstead:
         return self._parts.files.loaded_files()
 
     @property
+    def wide_root(self) -> str:
+        """Why no files are read below the project's root: it is `/`, or holds the home folder. Empty where they are."""
+        return self._parts.wide_root
+
+    @property
     def waiting(self) -> tuple[Problem, ...]:
         """What the project brings that is not approved yet."""
         return self._parts.trust.waiting

@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolstead.app.places import Places, named_tools_folder
+from toolstead.app.places import Places, explain_wide_root, named_tools_folder
 from toolstead.app.trust.approved import ApprovedFiles, ApprovedReader, ProjectTrust
 from toolstead.app.version import VERSION
 from toolstead.tools.sources.json_files import JsonFiles, LoadedFile, Reader
@@ -116,6 +116,7 @@ class ToolFiles:
         return FileReader(
             Surroundings(
                 root=self._places.project,
+                wide_root=explain_wide_root(self._places.project, self._environ),
                 environ=self._environ,
                 max_output=settings.max_output,
                 allowed_hosts=settings.allowed_hosts,

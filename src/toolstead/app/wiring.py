@@ -27,7 +27,7 @@ from toolstead.app.database import KeptResults, OrchestratorOpener, StoreOpener,
 from toolstead.app.key_file import KeyFile, StoredKeys
 from toolstead.app.keys import Keys, KeyWatcher
 from toolstead.app.layers import LoadedSettings, settings_for
-from toolstead.app.places import find_places
+from toolstead.app.places import explain_wide_root, find_places
 from toolstead.app.plugin_places import PluginPlaces
 from toolstead.app.plugin_powers import Parts
 from toolstead.app.plugins import Plugins
@@ -41,7 +41,7 @@ from toolstead.errors import SettingsError, ToolsteadError
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.hook_runner import HookRunner
-from toolstead.tools.builtin import builtin_offers
+from toolstead.tools.builtin import FILE_READER, builtin_offers
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.generation import EVERYTHING, Visibility
 from toolstead.tools.registry import Registry, Swap
@@ -51,7 +51,7 @@ from toolstead.tools.validation import IDLE, BoundedValidator, fill_defaults
 if TYPE_CHECKING:
     from toolstead.app.agents import SteadAgents
     from toolstead.app.delegating import DelegationParts
-    from toolstead.app.settings import Settings
+    from toolstead.app.settings import McpSettings, Settings
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.shared_files import SharedFiles
@@ -116,6 +116,7 @@ class Wiring:
         self.kept = KeptResults(self._database.open)
         self.approvals = Approvals(open_store=self._database.open, log=self.events, problems_of=self._find_problems)
         self.builtin = builtin_offers(self.places.project, environ, self.places.data)
+        self.wide_root = explain_wide_root(self.places.project, environ)
         self.hooks = HookRunner(on_set=self._set_hooks)
         self.search = WebSearch(self._keys, lambda: self.plugins.find_settings("web"))
         self.client_parts = ClientParts(
@@ -123,7 +124,7 @@ class Wiring:
             self.trust,
             plugins=lambda: self.plugins,
             kept=self.kept,
-            settings=lambda: self.loaded.settings.mcp,
+            settings=self._find_client_settings,
             watch=self._open_watcher,
         )
         self.plugins = Plugins(
@@ -147,7 +148,7 @@ class Wiring:
         )
         self.registry = Registry(
             [FixedSource(name="builtin", offers=self.builtin), self.plugins.source, *self.files.sources],
-            visibility=Visibility(allowed=tools.allowed, blocked=tools.blocked, unavailable=self.search.hidden_tools()),
+            visibility=Visibility(allowed=tools.allowed, blocked=tools.blocked, unavailable=self._find_unavailable()),
             documents=schemas,
             prepare=self._prepare_reload,
             context_for=self.plugins.context_for,
@@ -203,6 +204,8 @@ class Wiring:
                     await stack.enter_async_context(watcher)
             self._opened = stack.pop_all()
             self.is_open = True
+            if self.wide_root:
+                logger.warning("%s is switched off: %s", FILE_READER, self.wide_root)
 
     async def close(self) -> None:
         """Refuse further work, then end what `open` began: runs first, which need the rest until they have ended."""
@@ -395,7 +398,16 @@ class Wiring:
 
     def _apply_search(self) -> None:
         """Hide `web_search` while no provider can be used."""
-        self.registry.set_unavailable(self.search.hidden_tools())
+        self.registry.set_unavailable(self._find_unavailable())
+
+    def _find_client_settings(self) -> McpSettings:
+        """What MCP clients are offered; no files where none are read."""
+        settings = self.loaded.settings.mcp
+        return msgspec.structs.replace(settings, resources=()) if self.wide_root else settings
+
+    def _find_unavailable(self) -> dict[str, str]:
+        """The tools that cannot work here, by name with the reason."""
+        return {**self.search.hidden_tools(), **({FILE_READER: self.wide_root} if self.wide_root else {})}
 
     def _set_profiles(self) -> None:
         """Apply the lists of the profiles; those of one that is gone let nothing through."""

@@ -195,6 +195,13 @@ class Generation(ToolView, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     visibility: Visibility = msgspec.field(default_factory=Visibility)
 
+    def unknown_tool(self, name: str) -> UnknownToolError:
+        """The error for a name that cannot be called here; of a tool that cannot work here, why not."""
+        reason = self.visibility.unavailable.get(str(name)) if str(name) in self.held else None
+        if reason is None or self.visibility.reason_blocked(str(name)) is not None:
+            return super().unknown_tool(name)
+        return UnknownToolError(str(name), reason=f"{name} cannot be called here: {reason}")
+
 
 class ViewRule(msgspec.Struct, frozen=True, kw_only=True):
     """What one agent sees.

@@ -197,9 +197,9 @@ class PrivateAccess:
                 return await handler(request)
             logger.warning("refused a request for %r: it needs the private token", make_readable(request.path, 100))
             detail = (
-                "Only a person may do this, so it needs the private token that this server created at its start. "
-                "The console and the command line read it from server.json in the data folder; the settings' token is "
-                "not enough."
+                "Only the owner of this server may do this; the token of the settings is not enough. On the server's "
+                "machine: `toolstead approvals`, `toolstead plugins`. Over HTTP: send the private token, from "
+                "server.json in the server's data folder (~/.local/share/toolstead unless it was moved)."
             )
             return problem_response(PRIVATE, detail, instance=request.path)
 

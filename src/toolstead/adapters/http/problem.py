@@ -59,8 +59,8 @@ BAD_ORIGIN = ProblemKind(
 PRIVATE = ProblemKind(
     "private",
     403,
-    "Only a person may do this",
-    "Use the console or the command line: they have the private token that the server created at its start.",
+    "Only the owner of this server may do this",
+    "Use the command line on the server's machine: it reads the private token that the server created at its start.",
 )
 NOT_IN_PROFILE = ProblemKind(
     "not-in-profile",

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from toolstead.app.private_file import lock_file, write_private, write_synced
-from toolstead.app.trust.snapshot import Pin, PinnedFile, Snapshot, digest_of
+from toolstead.app.trust.snapshot import Pin, PinnedFile, Snapshot, digest_of, is_in_scope
 from toolstead.errors import StateError, TrustError, UnreadableTrustError
 from toolstead.schema.visible import escape_unseen
 
@@ -228,7 +228,7 @@ def compare_snapshot(approval: TrustApproval | None, snapshot: Snapshot) -> Diff
     approved, now = approval.files if approval is not None else {}, snapshot.pins
     return Difference(
         added=tuple(path for path in now if path not in approved),
-        removed=tuple(path for path in approved if path not in now),
+        removed=tuple(path for path in approved if path not in now and is_in_scope(path)),
         changed=tuple(path for path, pin in now.items() if path in approved and approved[path] != pin),
     )
 

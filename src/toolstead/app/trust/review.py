@@ -1,7 +1,7 @@
 """What a person reads before approving: what would run, and what changed since the last approval.
 
 Every text comes from an untrusted author, so what cannot be seen is shown escaped. Nothing that decides is left out:
-of files that are loaded (tools, settings, servers, what an agent may do) every value is shown whole, or the project
+of files that are loaded (tools, settings, what an agent may do) every value is shown whole, or the project
 cannot be approved. Settings and agents are read as the loader does it, so what is approved can be loaded. Of programs
 and instructions the size is shown, and the difference.
 """
@@ -39,7 +39,6 @@ _MOST_DIFFS = 10 * MOST_DIFF_LINES
 _WIDTH = 76
 _MOST_COMPARED = 2_000
 _CONFIG = ".toolstead/config.toml"
-_SERVERS = ".mcp.json"
 _DETAILS = {
     "allowScript": "values that are run as code",
     "allowLeadingDash": "values that may be options",
@@ -133,7 +132,7 @@ def _review_decisive(path: str, data: bytes) -> Lines | None:
         return _review_settings(data)
     if (scope := find_scope(path)) is not None:
         return _review_agent(path, data, scope)
-    return _review_servers(data) if path == _SERVERS else None
+    return None
 
 
 def _describe_file(path: str, file: PinnedFile) -> str:
@@ -205,7 +204,7 @@ def _review_tool(tool: Mapping[str, Any]) -> Lines:
 
 
 def _detail_lines(given: Mapping[str, Any], said: tuple[str, ...]) -> Lines:
-    """What else decides what a handler or a server does, and the secrets that it is given."""
+    """What else decides what a handler does, and the secrets that it is given."""
     secrets: dict[str, None] = {}
     for key, value in given.items():
         if key in said or value in ([], {}, "", None):
@@ -276,30 +275,6 @@ def _walk_leaves(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, An
             yield from _walk_leaves(cast("dict[str, Any]", value), f"{above}{key}.")
         else:
             yield f"{above}{key}", value
-
-
-def _review_servers(data: bytes) -> Lines:
-    content, problems = _read_json(_SERVERS, data)
-    servers = content.get("mcpServers") if content is not None else None
-    yield from (_Refusal(f"{_SERVERS}:{problem}") for problem in problems)
-    if not isinstance(servers, dict):
-        yield 'no list of MCP servers that can be read, such as {"mcpServers": {…}}'
-        return
-    for name, server in cast("dict[str, Any]", servers).items():
-        given = cast("dict[str, Any]", server) if isinstance(server, dict) else {}
-        match given:
-            case {"command": command}:
-                words = " ".join(_plain_text(word) for word in (command, *_as_list(given.get("args"))))
-                yield f"MCP server {name}: starts  {words}"
-            case {"url": url}:
-                yield f"MCP server {name}: connects to {_plain_text(url)}"
-            case _:
-                yield f"MCP server {name}: neither a command nor an address"
-        yield from _detail_lines(given, ("command", "args") if "command" in given else ("url",))
-
-
-def _as_list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
 
 
 def _read_json(path: str, data: bytes) -> tuple[dict[str, Any] | None, list[str]]:

@@ -1,4 +1,4 @@
-"""What a project brings, read once: `.toolstead/**`, `.claude/agents/**` and `.mcp.json`.
+"""What a project brings, read once: `.toolstead/**` and `.claude/agents/**`, which is all that is used of it.
 
 No link is followed and nothing is read twice: what is shown, approved and kept are the bytes of one
 snapshot. Names come from the project's author, so messages show them escaped.
@@ -20,7 +20,6 @@ from toolstead.errors import TrustError, UnreadableTrustError
 from toolstead.schema.visible import HALF_CHARACTER, escape_unseen
 
 FOLDERS = (".toolstead", ".claude/agents")
-FILES = (".mcp.json",)
 MOST_FILES = 2_000
 LARGEST_FILE = 8 * 1024 * 1024
 LARGEST_SNAPSHOT = 64 * 1024 * 1024
@@ -77,6 +76,11 @@ def digest_of(pins: Mapping[str, Pin]) -> str:
     for path, pin in pins.items():
         whole.update(f"{len(path)}:{path}:{int(pin.executable)}:{pin.sha256}\n".encode("utf-8", "surrogateescape"))
     return whole.hexdigest()
+
+
+def is_in_scope(path: str) -> bool:
+    """Whether a path of a project is in what it brings; an earlier version may have kept more."""
+    return path.startswith(tuple(f"{folder}/" for folder in FOLDERS)) or path in FOLDERS
 
 
 def take_snapshot(project: Path, *, without: Path | None = None) -> Snapshot:
@@ -188,7 +192,7 @@ def _walk_scope(project: Path, without: Path | None) -> Iterator[_Entry]:
     walk = _ScopeWalk(project, without)
     root = os.open(project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for place in (*FOLDERS, *FILES):
+        for place in FOLDERS:
             yield from walk.walk_below(root, "", place.split("/"))
     finally:
         os.close(root)

@@ -58,6 +58,16 @@ class Question:
     asked_by: str
     expires_at: float
 
+    @property
+    def asker(self) -> str:
+        """Who asks, with all of it visible."""
+        return escape_unseen(self.asked_by)
+
+    @property
+    def why(self) -> str:
+        """The reason in one line, with all of it visible."""
+        return escape_unseen(" ".join(self.reason.split()))
+
     @staticmethod
     def of_event(data: Mapping[str, Any]) -> Question:
         """The question of an event `approval.requested`."""
@@ -107,15 +117,18 @@ class ApprovalPrompts:
         approvals: InProcessApprovals | HttpApprovals,
         *,
         around: Callable[[], AbstractContextManager[object]] = nullcontext,
+        takes_interrupt: bool = True,
     ) -> None:
         """Ask nothing yet.
 
         Args:
             approvals: Where the answers go, `client.approvals`. What waits in its own process is asked by itself.
             around: Entered while a question is shown: what else writes to the terminal pauses there.
+            takes_interrupt: Ctrl-C is a no; else it ends the command, and the call waits on.
         """
         self._approvals = approvals
         self._around = around
+        self._takes_interrupt = takes_interrupt
         self._known: dict[str, _Waiting] = {}
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._asking: asyncio.Task[None] | None = None
@@ -166,7 +179,7 @@ class ApprovalPrompts:
     async def _ask(self, waiting: _Waiting) -> None:
         """Ask until there is an answer that is accepted, or none is needed any more."""
         _show_question(waiting.question)
-        while (answer := await _wait_for_answer(waiting)) is not None:
+        while (answer := await _wait_for_answer(waiting, takes_interrupt=self._takes_interrupt)) is not None:
             decision, reason = answer
             edited = waiting.edited if decision == "allow" else None
             try:
@@ -180,14 +193,17 @@ class ApprovalPrompts:
                 click.echo(f"too late: {_describe_decision(error.decision, error.reason)}", err=True)
             except ToolsteadError as error:
                 click.echo(f"the answer was not taken: {escape_unseen(str(error), 'prose')}", err=True)
+            else:
+                click.echo(paint_text("  allowed" if decision == "allow" else "  denied", "dim"), err=True)
             return
 
 
-async def _wait_for_answer(waiting: _Waiting) -> tuple[ApprovalDecision, str] | None:
+async def _wait_for_answer(waiting: _Waiting, *, takes_interrupt: bool) -> tuple[ApprovalDecision, str] | None:
     """The person's answer, or None where it comes too late: the question is withdrawn, and that is reported."""
-    asking = asyncio.create_task(_read_decision(waiting), name="toolstead-approval-answer")
+    reading = _read_decision(waiting, takes_interrupt=takes_interrupt)
+    asking = asyncio.create_task(reading, name="toolstead-approval-answer")
     left = waiting.question.expires_at - time.time()
-    why = ""
+    is_late = False
     try:
         await asyncio.wait(
             (asking, waiting.decided),
@@ -196,20 +212,24 @@ async def _wait_for_answer(waiting: _Waiting) -> tuple[ApprovalDecision, str] | 
         )
         if asking.done():
             return asking.result()
-        why = waiting.decided.result() if waiting.decided.done() else "denied: no answer in time"
+        is_late = True
     finally:
         if not asking.done():
             await cancel_tasks((asking,))
-            click.echo(f"\n{why}" if why else "", err=True)
+            click.echo("", err=True)  # the line of the question ends here
+            if waiting.decided.done():
+                click.echo(waiting.decided.result(), err=True)
+            elif is_late:
+                click.echo("denied: no answer in time", err=True)
     return None
 
 
-async def _read_decision(waiting: _Waiting) -> tuple[ApprovalDecision, str]:
+async def _read_decision(waiting: _Waiting, *, takes_interrupt: bool) -> tuple[ApprovalDecision, str]:
     """The person's answer, and the reason given with a no. Edited arguments are kept with the question."""
     while True:
-        line = await read_line("Allow? [y/N/e] ")
+        line = await read_line("Allow? [y/N/e] ", takes_interrupt=takes_interrupt)
         if line is None:
-            click.echo("\ndenied", err=True)
+            click.echo("", err=True)
             return "deny", ""
         word, _, rest = line.strip().partition(" ")
         match word.lower():
@@ -243,30 +263,33 @@ async def _edit(waiting: _Waiting) -> None:
 
 
 def _show_question(question: Question) -> None:
-    asked_by = paint_text(escape_unseen(question.asked_by), "name")
-    reason = escape_unseen(question.reason, "value")
     left = question.expires_at - time.time()
-    click.echo(f"{asked_by} asks you to approve a call: {reason}", err=True)
+    click.echo(
+        "\n".join(_wrap_lines(f"{question.asker} asks you to approve a call: {question.why}", terminal_width())),
+        err=True,
+    )
     _show_call(_Waiting(question), most=MOST_LINES)
-    limit = f"; no answer in {_describe_seconds(left)} is a no" if left > 0 else ""
+    limit = f"; no answer in {describe_seconds(left)} is a no" if left > 0 else ""
     click.echo(paint_text(f"  y allows, n denies, e edits the arguments{limit}", "dim"), err=True)
 
 
 def _show_call(waiting: _Waiting, *, most: int | None) -> None:
-    """The call as it would run: on one line where it fits, else each argument below its name."""
-    arguments = waiting.question.input if waiting.edited is None else waiting.edited
-    name = escape_unseen(waiting.question.tool)
+    lines = render_call(waiting.question.tool, waiting.question.input if waiting.edited is None else waiting.edited)
+    click.echo("\n".join(lines[:most]), err=True)
+    if most is not None and len(lines) > most:
+        click.echo(paint_text(f"  and {len(lines) - most:,} lines more; v shows all", "warning"), err=True)
+
+
+def render_call(tool: str, arguments: Mapping[str, Any]) -> list[str]:
+    """A call as it would run, indented: on one line where it fits, else each argument below its name."""
+    name = escape_unseen(tool)
     width = terminal_width() - 2
     text = json.dumps(arguments, ensure_ascii=False)
     if measure_text(f"{name} {text}") > width:
         text = _format_input(arguments)
     # Wrapped here: what follows the edge of the screen must not look like a line of ours.
-    lines = _wrap_lines(f"{name} {escape_unseen(text, 'value')}", width)
-    for line in lines[:most]:
-        shown = line.replace(name, paint_text(name, "name"), 1) if line is lines[0] else line
-        click.echo(f"  {shown}", err=True)
-    if most is not None and len(lines) > most:
-        click.echo(paint_text(f"  and {len(lines) - most:,} lines more; v shows all", "warning"), err=True)
+    first, *others = _wrap_lines(f"{name} {escape_unseen(text, 'value')}", width)
+    return [f"  {first.replace(name, paint_text(name, 'name'), 1)}", *(f"  {line}" for line in others)]
 
 
 def _wrap_lines(text: str, width: int) -> list[str]:
@@ -290,10 +313,11 @@ def _format_input(input: Mapping[str, Any]) -> str:
 def _describe_wait(question: Question) -> str:
     """What waits, where no person can be asked."""
     left = question.expires_at - time.time()
-    limit = f" {_describe_seconds(left)}" if left > 0 else ""
+    limit = f" {describe_seconds(left)}" if left > 0 else ""
     return (
-        f"{escape_unseen(question.tool)} waits{limit} for a person; {escape_unseen(question.asked_by)} asks:"
-        f" {escape_unseen(question.reason)}\nanswer with: toolstead approvals allow {question.id}   (or deny)"
+        f"{escape_unseen(question.tool)} waits{limit} for a person to allow it; {question.asker} asks: {question.why}\n"
+        f"  answer: toolstead approvals allow {question.id}\n"
+        f"  or:     toolstead approvals deny {question.id}"
     )
 
 
@@ -302,7 +326,7 @@ def _describe_decision(decision: str, reason: str) -> str:
     return f"{word}: {escape_unseen(reason)}" if reason else f"{word} by a person elsewhere"
 
 
-def _describe_seconds(seconds: float) -> str:
+def describe_seconds(seconds: float) -> str:
     """`5 minutes`, rounded up to what a person plans with."""
     for size, noun in ((_HOUR, "hour"), (_MINUTE, "minute"), (1, "second")):
         if seconds > size or size == 1:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 
 from toolstead.app.trust.approvals import compare_snapshot
 from toolstead.app.trust.approved import ProjectTrust
 from toolstead.app.trust.review import what_changed, what_is_refused, what_would_run
 from toolstead.app.trust.snapshot import Snapshot
+from toolstead.console.cli.terminal_line import has_terminal
 from toolstead.errors import TrustError
 from toolstead.schema.visible import escape_unseen
 
@@ -24,11 +27,40 @@ def offer_approval(project: ProjectTrust) -> None:
             return
     except TrustError:  # every command logs it, and continues without the project's own files
         return
-    approve_project(project, ask=True, snapshot=snapshot)
+    approve_project(project, ask_person=ask_at_terminal, snapshot=snapshot)
 
 
-def approve_project(project: ProjectTrust, *, ask: bool, snapshot: Snapshot | None = None) -> bool:
-    """Show the changes, ask if there is a terminal, and store the approval of what was shown."""
+def ask_at_terminal(snapshot: Snapshot) -> bool:
+    """Ask the person at the terminal whether what was shown is trusted; Ctrl-D is a no.
+
+    Raises:
+        click.UsageError: There is no terminal.
+        click.Abort: Ctrl-C.
+    """
+    if not has_terminal():
+        raise click.UsageError(
+            "without a terminal no person can be asked; `toolstead trust --yes` approves what is shown above"
+        )
+    files = "this file" if len(snapshot.files) == 1 else f"these {len(snapshot.files)} files"
+    try:
+        return click.confirm(f"Trust {files}?", err=True)
+    except click.Abort as abort:
+        if not isinstance(abort.__context__, EOFError):  # click makes one error of Ctrl-C and Ctrl-D
+            raise
+        click.echo("", err=True)
+        return False
+
+
+def approve_project(
+    project: ProjectTrust, *, ask_person: Callable[[Snapshot], bool] | None, snapshot: Snapshot | None = None
+) -> bool:
+    """Show what there is or what changed, ask, and store the approval of what was shown.
+
+    Args:
+        project: The project.
+        ask_person: Whether what was shown is trusted; None where that was said before.
+        snapshot: What the project brings, where it was read already.
+    """
     snapshot = snapshot or project.take_snapshot()
     approval = project.approvals.read(project.project)
     changes = compare_snapshot(approval, snapshot)
@@ -64,12 +96,13 @@ def approve_project(project: ProjectTrust, *, ask: bool, snapshot: Snapshot | No
         )
         click.echo(f"{kept}; when this is mended, run `toolstead trust` again", err=True)
         return False
-    if ask and not click.confirm(f"Trust these {_describe_files(snapshot)}?", err=True):
+    if ask_person is not None and not ask_person(snapshot):
         project.approvals.decline_snapshot(project.project, snapshot.digest)
         click.echo("not trusted; `toolstead trust` asks again", err=True)
         return False
     project.approvals.approve_snapshot(project.project, snapshot)
-    click.echo(f"trusted: {_describe_files(snapshot)} of {shown}", err=True)
+    number = len(snapshot.files)
+    click.echo(f"trusted: {number} file{'' if number == 1 else 's'} of {shown}", err=True)
     return True
 
 
@@ -82,10 +115,6 @@ def _kept_files(project: ProjectTrust, paths: tuple[str, ...]) -> dict[str, byte
         except TrustError as error:
             click.echo(str(error), err=True)
     return kept
-
-
-def _describe_files(snapshot: Snapshot) -> str:
-    return "1 file" if len(snapshot.files) == 1 else f"{len(snapshot.files)} files"
 
 
 def _colour_line(line: str) -> str:

@@ -40,6 +40,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "threads": "List, show, rename, delete and export conversations.",
         "agents": "List, show and check agents, and begin new ones.",
         "tasks": "List, show, follow, cancel and retry delegated tasks.",
+        "approvals": "List the calls that wait for you; allow or deny them.",
         "vfs": "See, restore, export and import the files that agents share.",
     },
     "Set up": {

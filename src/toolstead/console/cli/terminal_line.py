@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import termios
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import click
 
@@ -21,10 +21,14 @@ def has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-async def read_line(prompt: str) -> str | None:
-    """Show a prompt on stderr, and read the line that is typed after it; None for Ctrl-D and for Ctrl-C.
+async def read_line(prompt: str, *, takes_interrupt: bool = True) -> str | None:
+    """Show a prompt on stderr, and read the line that is typed after it; None for Ctrl-D.
 
     What was typed before is dropped: it was not meant for a question that was not shown yet.
+
+    Args:
+        prompt: What is shown.
+        takes_interrupt: Ctrl-C is None too; else it interrupts the command.
     """
     loop = asyncio.get_running_loop()
     fd = sys.stdin.fileno()
@@ -43,7 +47,7 @@ async def read_line(prompt: str) -> str | None:
             typed.set_result(data)
 
     termios.tcflush(fd, termios.TCIFLUSH)
-    with take_signals(lambda: end_wait(b""), (signal.SIGINT,)):
+    with take_signals(lambda: end_wait(b""), (signal.SIGINT,)) if takes_interrupt else nullcontext():
         loop.add_reader(fd, read_typed)
         try:
             click.echo(prompt, nl=False, err=True)

@@ -52,6 +52,8 @@ async def list_tools(stead: Toolstead, *, as_json: bool) -> None:
     for problem in stead.registry.quarantined:
         if problem not in stead.waiting:  # those are shown already
             click.echo(f"quarantined: {describe_problem(problem)}", err=True)
+    if stead.wide_root:
+        click.echo(f"file-reader is switched off: {stead.wide_root}", err=True)
 
 
 @tools.command("show")

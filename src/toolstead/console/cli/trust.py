@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ import click
 from toolstead.app.places import Places
 from toolstead.app.trust.approvals import TrustApproval, TrustStore, compare_snapshot
 from toolstead.app.trust.approved import ProjectTrust, TrustWatcher
-from toolstead.console.cli.approving import approve_project
+from toolstead.console.cli.approving import approve_project, ask_at_terminal
 from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import TrustError
@@ -26,14 +25,16 @@ from toolstead.schema.visible import escape_unseen
 @click.option("--follow", is_flag=True, help="Approve every change as it comes, until interrupted: for authors.")
 @click.option("--list", "listing", is_flag=True, help="List the projects you trust.")
 @click.option("--revoke", is_flag=True, help="Revoke the approval of this project.")
-@click.option("--yes", is_flag=True, help="Do not ask; a script is not asked either.")
+@click.option("--yes", is_flag=True, help="Approve what is shown without asking; a script needs it.")
 @click.option("--json", "as_json", is_flag=True, help="With --list: as JSON, for programs.")
 @common_options
 def trust(invocation: CommandContext, *, follow: bool, listing: bool, revoke: bool, yes: bool, as_json: bool) -> int:
-    """Approve what this project brings: .toolstead, .claude/agents and .mcp.json.
+    """Approve what this project brings: .toolstead and .claude/agents.
 
     Shows what would run, or what changed since you last approved it, and keeps exactly these bytes:
-    only they are used, until you approve others.
+    only they are used, until you approve others. Without a terminal --yes is needed.
+
+    Exit status: 0 approved, 1 nothing was approved, 2 there is no terminal to ask at.
     """
     if sum((follow, listing, revoke)) > 1:
         raise click.UsageError("--follow, --list and --revoke exclude each other")
@@ -43,7 +44,7 @@ def trust(invocation: CommandContext, *, follow: bool, listing: bool, revoke: bo
     project = ProjectTrust(invocation.find_places())
     if revoke:
         return _revoke_project(project)
-    if not approve_project(project, ask=not yes and sys.stdin.isatty()):
+    if not approve_project(project, ask_person=None if yes else ask_at_terminal):
         return FAILED
     return invocation.run(_follow_project(project), level=logging.INFO) if follow else DONE
 

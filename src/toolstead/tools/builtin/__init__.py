@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from toolstead.plugins.contract import PluginContext
+from toolstead.tools.builtin.file_reader import NAME as FILE_READER
 from toolstead.tools.builtin.file_reader import file_reader_tool
 from toolstead.tools.builtin.git_diff_summary import git_diff_summary_tool
 from toolstead.tools.builtin.git_status import git_status_tool
@@ -14,6 +15,8 @@ from toolstead.tools.builtin.repository_memory import RepositoryMemory
 from toolstead.tools.builtin.workspace_info import workspace_info_tool
 from toolstead.tools.sources import Offer
 from toolstead.types.tool import Provenance
+
+__all__ = ["FILE_READER", "builtin_offers"]
 
 
 def builtin_offers(root: Path, environ: Mapping[str, str], private: Path | None = None) -> list[Offer]:

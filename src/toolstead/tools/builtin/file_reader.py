@@ -17,6 +17,7 @@ from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import Annotations
 
+NAME = "file-reader"
 MOST_SHOWN = 200_000
 """Bytes of a file that one call shows; below what a caller is shown of any tool."""
 
@@ -69,7 +70,7 @@ def file_reader_tool(root: Path, private: Path | None = None) -> Tool:
             given_up.set()
 
     return Tool(
-        name="file-reader",
+        name=NAME,
         title="File reader",
         description=_DESCRIPTION,
         schema=_SCHEMA,

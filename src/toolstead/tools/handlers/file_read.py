@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolstead.errors import ToolError
+from toolstead.errors import RefusedError, ToolError
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.confinement import QuickFolder, open_inside, quote_path, resolve_inside
@@ -47,6 +47,8 @@ class FileReadHandler:
         """The folder, found at the first call: of thousands of tools few are called."""
         if not self._opened:
             base, private = self.surroundings.find_pinned(self.config.base_path), self.surroundings.private
+            if self.surroundings.wide_root and base.resolve() == self.surroundings.root:
+                raise RefusedError(self.surroundings.wide_root)
             self._opened.append(QuickFolder(base, named=f"the tool's folder {str(base)!r}", private=private))
         return self._opened[0]
 

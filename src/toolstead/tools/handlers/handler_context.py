@@ -21,6 +21,7 @@ class Surroundings:
         proxy: The proxy of http tools; empty for none. The environment's proxies are ignored.
         pinned: For a project's own tools: its folder, and the approved copy that stands in for it.
         private: The folder of what we keep ourselves; no tool that reads files reads it.
+        wide_root: Why nothing is read from the project's root itself; empty where it is read.
     """
 
     root: Path
@@ -30,6 +31,7 @@ class Surroundings:
     proxy: str = ""
     pinned: Pinned | None = None
     private: Path | None = None
+    wide_root: str = ""
 
     def find_folder(self, given: str) -> Path:
         """The folder that a tool file names; `~` is the user's home, and nothing the project's root."""

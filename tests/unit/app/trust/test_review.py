@@ -66,17 +66,10 @@ def test_every_tool_is_shown_with_what_it_does_and_what_it_is_given() -> None:
     ]
 
 
-def test_settings_servers_plugins_agents_and_programs_are_shown() -> None:
+def test_settings_plugins_agents_and_programs_are_shown() -> None:
     assert read(".toolstead/config.toml", '[tools]\nallowed_hosts = ["localhost"]\n[plugins]\n') == [
         "sets  tools.allowed_hosts = ['localhost']",
         "sets  plugins = {}",
-    ]
-    servers = {"a": {"command": "npx", "args": ["-y", "evil"], "env": {"X": "1"}}, "b": {"url": "https://x"}, "c": 1}
-    assert read(".mcp.json", json.dumps({"mcpServers": servers})) == [
-        "MCP server a: starts  npx -y evil",
-        'env: {"X":"1"}',
-        "MCP server b: connects to https://x",
-        "MCP server c: neither a command nor an address",
     ]
     assert read(".toolstead/plugins/p.py", "a\nb\n") == ["Python that would run inside Toolstead: 2 lines"]
     assert read(".claude/agents/a.md", "a") == ["no agent that can be read: nothing of it is loaded"]
@@ -118,10 +111,6 @@ ODD: dict[str, tuple[str, str | bytes]] = {
     "TOML not UTF-8": (".toolstead/config.toml", b"\xff"),
     "a number of many digits": (".toolstead/config.toml", f"a = 0x{'f' * 9_000}"),
     "deep TOML": (".toolstead/config.toml", f"{'.'.join('a' * 5_000)} = 1"),
-    "no servers": (".mcp.json", "[]"),
-    "servers in a list": (".mcp.json", '{"mcpServers": []}'),
-    "arguments of a number": (".mcp.json", '{"mcpServers": {"a": {"command": "x", "args": 5}}}'),
-    "a command in a list": (".mcp.json", '{"mcpServers": {"a": {"command": ["x", "y"], "args": "abc"}}}'),
     "odd handlers": (
         ".toolstead/tools/a.json",
         '{"tools": [{"handler": {"type": "shell", "command": 1e999, "env": [1]}}]}',
@@ -134,11 +123,6 @@ def test_whatever_is_in_a_file_something_is_said_and_nothing_breaks(what: str) -
     assert read(*ODD[what]) or what == "a tool of text"
 
 
-def test_arguments_that_are_no_list_are_shown_as_they_are() -> None:
-    assert read(*ODD["arguments of a number"]) == ["MCP server a: starts  x 5"]
-    assert read(*ODD["a command in a list"]) == ['MCP server a: starts  ["x","y"] abc']
-
-
 HIDDEN = "a\x1b[2J\u202eb\u200bc\nd\te\U000e0041\x9b"
 SHOWN = r"a\u{1b}[2J\u{202e}b\u{200b}c\nd    e\u{e0041}\u{9b}"
 
@@ -148,15 +132,13 @@ def _as_toml(text: str) -> str:
 
 
 def test_hidden_characters_and_terminal_codes_are_escaped_wherever_they_stand() -> None:
-    servers = json.dumps({"mcpServers": {HIDDEN: {"command": HIDDEN}}})
     files = {
         f".toolstead/{HIDDEN}": b"",
         ".toolstead/tools/a.json": content(shell(HIDDEN, HIDDEN)).encode(),
-        ".mcp.json": servers.encode(),
         ".toolstead/config.toml": f'"{_as_toml(HIDDEN)}" = 1'.encode(),
     }
     lines = list(what_would_run(of(files, f".toolstead/link{HIDDEN}", ".toolstead/\udcff")))
-    assert sum(line.count(SHOWN) for line in lines) == 7
+    assert sum(line.count(SHOWN) for line in lines) == 5
     assert r".toolstead/\u{dcff}: no regular file; it is never read" in lines
     assert all(line.isprintable() for line in lines)
     now = of({f"x{HIDDEN}": f"{HIDDEN}\r\n".encode()})
@@ -197,8 +179,6 @@ REFUSED: dict[str, tuple[str, str, str]] = {
         "[tools]\nnonsense = 1\ntimeout = 'x'",
         ".toolstead/config.toml:2: tools.nonsense: unknown key",
     ),
-    "servers that cannot be read": (".mcp.json", '{"mcpServers": {"a": 1,}}', ".mcp.json:1:23: not valid JSON: remove"),
-    "servers nested without end": (".mcp.json", "[" * 10_000, ".mcp.json:1:129: nested deeper than 128 levels here"),
     "a text that nobody reads": (
         ".toolstead/tools/a.json",
         content(shell("a", "x " * 6_000 + "evil")),
@@ -235,12 +215,13 @@ def changed(before: dict[str, bytes], after: dict[str, bytes], programs: tuple[s
 
 
 def test_changes_are_shown_file_by_file_as_a_diff() -> None:
-    before = {"a": b"1\n2\n3\n", "gone": b"x\n", "mode": b"m\n", "same": b"s\n", "bytes": b"\0"}
+    before = {"a": b"1\n2\n3\n", ".toolstead/gone": b"x\n", "mode": b"m\n", "same": b"s\n", "bytes": b"\0"}
     after = {"a": b"1\n2!\n3\n", "mode": b"m\n", "new": b"y\n", "same": b"s\n", "bytes": b"\0\0"}
+    gone = ".toolstead/gone"
     assert changed(before, after, programs=("mode",)) == [
+        *(f"removed {gone}", f"--- approved/{gone}", f"+++ now/{gone}", "@@ -1 +0,0 @@", "-x"),
         *("--- approved/a", "+++ now/a", "@@ -1,3 +1,3 @@", " 1", "-2", "+2!", " 3"),
         "bytes: 1 bytes became 2 bytes that are no text",
-        *("removed gone", "--- approved/gone", "+++ now/gone", "@@ -1 +0,0 @@", "-x"),
         "mode became a program",
         *("added new", "--- approved/new", "+++ now/new", "@@ -0,0 +1 @@", "+y"),
     ]

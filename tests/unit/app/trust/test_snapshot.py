@@ -37,20 +37,19 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Path:
     """A folder outside of the project, with everything in it that one could be led to."""
-    for path in ("tools/a.json", "agents/a.md", "config.toml", "a.json", ".mcp.json"):
+    for path in ("tools/a.json", "agents/a.md", "config.toml", "a.json"):
         put(tmp_path / "elsewhere" / path, SECRET)
     return tmp_path / "elsewhere"
 
 
-def test_the_scope_is_the_projects_folder_the_agents_and_the_list_of_servers(project: Path) -> None:
+def test_the_scope_is_the_projects_folder_and_the_agents(project: Path) -> None:
     inside = [
         ".toolstead/config.toml",
         ".toolstead/deep/er/x",
         ".toolstead/.hidden",
         ".claude/agents/a.md",
-        ".mcp.json",
     ]
-    for path in (*inside, ".claude/settings.json", "toolstead/x", "src/main.py", ".git/config"):
+    for path in (*inside, ".mcp.json", ".claude/settings.json", "toolstead/x", "src/main.py", ".git/config"):
         put(project / path, path)
     found = take_snapshot(project)
     assert {path: file.data.decode() for path, file in found.files.items()} == {path: path for path in inside}
@@ -74,7 +73,6 @@ LINKS: dict[str, Callable[[Path, Path], str]] = {
     "whole": lambda project, there: _link(project / ".toolstead", there),
     "claude": lambda project, there: _link(project / ".claude", there),
     "agents": lambda project, there: _link(project / ".claude/agents", there / "agents"),
-    "servers": lambda project, there: _link(project / ".mcp.json", there / ".mcp.json"),
     "dangling": lambda project, there: _link(project / ".toolstead/x", there / "nothing"),
     "itself": lambda project, _: _link(project / ".toolstead/x", project / ".toolstead/x"),
 }
@@ -244,7 +242,7 @@ def test_the_mark_changes_with_bytes_names_modes_and_nobody_can_set_it_back(proj
     marks.append(take_mark(project))
     file.rename(file.with_name("b"))
     marks.append(take_mark(project))
-    put(project / ".mcp.json")
+    put(project / ".claude/agents/a.md")
     marks.append(take_mark(project))
     assert len(set(marks)) == len(marks)
 
