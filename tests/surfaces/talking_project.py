@@ -61,7 +61,7 @@ class Project:
         return json.loads(done.stdout)
 
     def on_terminal(self, *arguments: str) -> str:
-        """All that a command writes to a terminal, of 80 columns."""
+        """All that a command writes to a terminal of 80 columns, without its colours."""
         master, slave = pty.openpty()
         command = subprocess.Popen(
             [*TOOLSTEAD, *arguments],
@@ -81,7 +81,7 @@ class Project:
         finally:
             os.close(master)
             assert command.wait(PATIENCE) == 0
-        return shown.decode().replace("\r\n", "\n").replace("\x1b[1m", "").replace("\x1b[0m", "")
+        return re.sub(r"\x1b\[\d*m", "", shown.decode().replace("\r\n", "\n"))
 
     def runs(self) -> list[tuple[str, str]]:
         """Prompt and status of every run, as the database has them."""

@@ -17,13 +17,21 @@ from toolstead.console.cli.group import (
     common_options,
     echo_json,
     echo_text,
+    examples,
     run_with_client,
     url_option,
 )
 from toolstead.console.cli.invocation import CommandContext
 
 
-@click.command("ask")
+@click.command(
+    "ask",
+    epilog=examples(
+        'toolstead ask "what changed here?"',
+        "toolstead ask - < question.txt",
+        "toolstead ask --model ollama:llama3.2 hello",
+    ),
+)
 @click.argument("prompt")
 @click.option("--runtime", metavar="NAME", help="What drives the model, instead of the settings' choice.")
 @click.option("--agent", metavar="NAME", help="Who answers, instead of the settings' choice.")

@@ -11,26 +11,35 @@ import msgspec
 
 from toolstead.app.layers import Explained
 from toolstead.app.toml_text import toml_key, toml_value
-from toolstead.console.cli.group import common_options, json_option
+from toolstead.console.cli.group import (
+    CommandGroup,
+    common_options,
+    examples,
+    json_option,
+)
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import find_nearest
 
 _WIDTH = 80
 
 
-@click.group("config")
+@click.group(
+    "config", cls=CommandGroup, epilog=examples("toolstead config show", "toolstead config explain tools.timeout")
+)
 def config() -> None:
     """Show the settings, and where each came from."""
 
 
-@config.command("show")
+@config.command("show", epilog=examples("toolstead config show"))
 @common_options
 def show(invocation: CommandContext) -> None:
     """Print the settings in effect as TOML; secrets are masked."""
     click.echo(_as_toml(invocation.load().explain_values()))
 
 
-@config.command("explain")
+@config.command(
+    "explain", epilog=examples("toolstead config explain tools", "toolstead config explain tools.timeout --json")
+)
 @click.argument("key", required=False)
 @json_option
 @common_options

@@ -11,7 +11,13 @@ import msgspec
 
 from toolstead.app.doctor import DoctorFinding, DoctorReport, examine_review, examine_setup
 from toolstead.app.state import Switches
-from toolstead.console.cli.group import DONE, FAILED, common_options, json_option
+from toolstead.console.cli.group import (
+    DONE,
+    FAILED,
+    common_options,
+    examples,
+    json_option,
+)
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import StateError
 
@@ -27,7 +33,7 @@ price of one short request:
 _BROKEN = "No agent can answer yet: follow the → below each ✗."
 
 
-@click.command("doctor")
+@click.command("doctor", epilog=examples("toolstead doctor", "toolstead doctor --json"))
 @json_option
 @common_options
 def doctor(invocation: CommandContext, as_json: bool) -> int:

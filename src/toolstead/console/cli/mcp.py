@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import click
 
-from toolstead.console.cli.group import common_options
+from toolstead.console.cli.group import (
+    common_options,
+    examples,
+)
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.console.cli.stdio import serve
 
 
-@click.command("mcp")
+@click.command("mcp", epilog=examples("toolstead mcp", "toolstead mcp --profile readonly"))
 @click.option("--profile", metavar="NAME", help="Offer only the tools of this profile, as [profiles.NAME] says.")
 @click.option("--no-fast-path", is_flag=True, help="Leave every message to the MCP SDK.")
 @common_options

@@ -5,14 +5,17 @@ from __future__ import annotations
 import click
 
 from toolstead.app.server_file import ServerAddress
-from toolstead.console.cli.group import common_options
+from toolstead.console.cli.group import (
+    common_options,
+    examples,
+)
 from toolstead.console.cli.invocation import CommandContext, collect_seldom
 
 MOST_PROFILES = 10
 """Profiles whose addresses are shown at the start."""
 
 
-@click.command("serve")
+@click.command("serve", epilog=examples("toolstead serve", "toolstead serve --port 0 --dev"))
 @click.option("--host", metavar="HOST", help="The address to bind; not loopback needs a token.")
 @click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="The port; 0 picks a free one.")
 @click.option("--dev", is_flag=True, help="Trust this project, and every change of it while this runs: for authors.")

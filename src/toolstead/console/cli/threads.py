@@ -11,19 +11,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolstead.app.client import InProcessClient, SteadClient
-from toolstead.console.cli.group import client_command, echo_json, echo_text, json_option, stead_command, url_option
+from toolstead.console.cli.group import (
+    CommandGroup,
+    client_command,
+    echo_json,
+    echo_text,
+    examples,
+    json_option,
+    stead_command,
+    url_option,
+)
 from toolstead.schema.visible import escape_unseen
 
 if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
 
 
-@click.group("threads")
+@click.group(
+    "threads", cls=CommandGroup, epilog=examples("toolstead threads list", "toolstead threads show thread_660888db")
+)
 def threads() -> None:
     """List, show, rename, delete and export conversations."""
 
 
-@threads.command("list")
+@threads.command("list", epilog=examples("toolstead threads list", "toolstead threads list --limit 5"))
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
 @json_option
 @url_option
@@ -40,7 +51,7 @@ async def list_threads(client: SteadClient, *, limit: int, as_json: bool) -> Non
         echo_text(f"{thread['id']}  {_render_time(thread['createdAt'])}  {title}")
 
 
-@threads.command("show")
+@threads.command("show", epilog=examples("toolstead threads show thread_660888db"))
 @click.argument("thread_id", metavar="ID")
 @json_option
 @url_option
@@ -57,7 +68,7 @@ async def show_thread(client: SteadClient, *, thread_id: str, as_json: bool) -> 
         echo_text(message["content"])
 
 
-@threads.command("rename")
+@threads.command("rename", epilog=examples("toolstead threads rename thread_660888db 'The old route'"))
 @click.argument("thread_id", metavar="ID")
 @click.argument("title")
 @url_option
@@ -68,7 +79,7 @@ async def rename_thread(client: SteadClient, *, thread_id: str, title: str) -> N
     click.echo(f"{thread_id} is called {title!r} now", err=True)
 
 
-@threads.command("delete")
+@threads.command("delete", epilog=examples("toolstead threads delete thread_660888db"))
 @click.argument("thread_id", metavar="ID")
 @url_option
 @client_command
@@ -78,9 +89,9 @@ async def delete_thread(client: SteadClient, *, thread_id: str) -> None:
     click.echo(f"{thread_id} is deleted", err=True)
 
 
-@threads.command("export")
+@threads.command("export", epilog=examples("toolstead threads export thread_660888db --output talk.json"))
 @click.argument("thread_id", metavar="ID")
-@click.option("--output", type=click.Path(path_type=Path), help="The file to write; stdout unless given.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; stdout unless given.")
 @stead_command
 async def export_thread(stead: Toolstead, *, thread_id: str, output: Path | None) -> None:
     """Write a conversation as JSON: the thread, its messages and its events, as the database has them."""
