@@ -12,6 +12,7 @@ from urllib.parse import quote
 from toolstead.app.file_client import HttpFiles, InProcessFiles
 from toolstead.app.server_file import ServerFile
 from toolstead.app.task_client import HttpTasks, InProcessTasks
+from toolstead.app.tool_client import HttpTools, InProcessTools
 from toolstead.errors import ServeError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class InProcessClient:
     Attributes:
         files: Its shared files.
         tasks: Its delegated tasks.
+        tools: Its tools.
     """
 
     url = None
@@ -45,6 +47,7 @@ class InProcessClient:
     def __init__(self, stead: Toolstead, *, lost_server: str | None = None) -> None:
         self._stead = stead
         self.files, self.tasks = InProcessFiles(stead), InProcessTasks(stead)
+        self.tools = InProcessTools(stead)
         self.lost_server = lost_server
 
     async def describe_state(self) -> Mapping[str, Any]:
@@ -138,6 +141,7 @@ class HttpClient:
         url: Its address.
         files: Its shared files.
         tasks: Its delegated tasks.
+        tools: Its tools.
     """
 
     lost_server = None
@@ -153,6 +157,7 @@ class HttpClient:
         self.url = url.rstrip("/")
         self.files = HttpFiles(self._send_request, self._check_keys)
         self.tasks = HttpTasks(self._send_request, self._check_keys, self._follow_events)
+        self.tools = HttpTools(self._send_request, self._check_keys)
         import httpx2  # not above: most commands find no server
 
         # A token goes to the address it is for, and nowhere else: no proxies, no redirects.
