@@ -18,6 +18,7 @@ from tests.surfaces.fake_plugins import FakePlugins, plugin
 from tests.surfaces.rest_server import SAY, Live, running
 from tests.surfaces.talking_project import Finished, Project
 from toolstead.app.server_file import ServerFile
+from toolstead.console.cli.plugins import render_plugins
 
 SHOUTY = '''
 from dataclasses import dataclass
@@ -95,7 +96,17 @@ async def test_three_plugins_are_a_table_of_eighty_columns_with_what_is_wrong_be
     )
     done = await served.command("list")
     assert (done.returncode, done.stderr) == (0, f"by the server at {served.live.url}\n")
-    assert done.stdout.splitlines() == [
+    whole = " ".join(why.replace("\x1b", "�").split())
+    numbered = ", ".join(f"weather__tool-number-{number}" for number in range(5))
+    assert done.stdout.splitlines() == [  # in a pipe: each whole, in one line
+        "NAME     VERSION                STATE     TOOLS",
+        "shouty   1.0.0                  running   shouty__shout",
+        f"weather  1.0.0                  running   {numbered}",
+        "old      2024.12.1.dev123+gabc  degraded",
+        f"  {whole}",
+    ]
+    assert render_plugins(served.plugins.show_plugins(), 80) == [
+        "NAME     VERSION         STATE     TOOLS",
         "shouty   1.0.0           running   shouty__shout",
         "weather  1.0.0           running   weather__tool-number-0,",
         "                                   weather__tool-number-1,",
@@ -116,10 +127,9 @@ async def test_no_plugins_are_said_and_thirty_long_ones_still_fit(served: Served
     for number in range(30):
         name = f"{number:02}-{'n' * 29}"
         served.plugins.plugins[name] = plugin(name, tools=[f"{name}__{'t' * 30}", f"{name}__u"])
-    done = await served.command("list")
-    lines = done.stdout.splitlines()
+    _, *lines = render_plugins(served.plugins.show_plugins(), 80)
     assert len(lines) == 90
-    assert lines[:3] == [f"00-{'n' * 29}  1.0.0  running", f"  00-{'n' * 29}__{'t' * 30},", f"  00-{'n' * 29}__u"]
+    assert lines[:3] == [f"00-{'n' * 29}  1.0.0    running", f"  00-{'n' * 29}__{'t' * 30},", f"  00-{'n' * 29}__u"]
     assert max(map(len, lines)) <= 80
 
 
@@ -253,7 +263,7 @@ async def test_real_plugins_are_switched_set_and_reset_alone_and_by_a_server(pro
 
     async with project.served(server=server):
         listed = await run("plugins", "list")
-        assert "shouty      1.0.0  running   shouty__shout" in listed.stdout
+        assert "shouty      1.0.0    running   shouty__shout" in listed.stdout
         assert "load: ValueError: no weather today" in listed.stdout
         assert (await shown())["settings"] == {"volume": 1, "api_key": ""}
         assert await said() == "A"

@@ -182,6 +182,13 @@ def test_tools_and_files_are_tested_by_name(folder: Path) -> None:
     write(other / "c.json", shell("third", "echo c", examples=[{"input": {}, "expect": "c"}]))
     assert toolstead(folder, "tools", "test", "exact", "runs").stdout == "ok   exact example 1\nok   runs example 1\n"
     assert toolstead(folder, "tools", "test", "other/b.json").stdout == "ok   other example 1\n"
+    for named in ("other", "other/", str(other)):
+        assert toolstead(folder, "tools", "test", named).stdout == "ok   other example 1\nok   third example 1\n"
+    (folder / "exact").mkdir()  # no tool file is in it, so the word means the tool
+    assert toolstead(folder, "tools", "test", "exact").stdout == "ok   exact example 1\n"
+    as_json = json.loads(toolstead(folder, "tools", "test", "other", "--json").stdout)
+    assert as_json["examples"][0] == {"tool": "other", "number": 1, "ok": True, "wasRun": True}
+    assert as_json["problems"] == []
     unknown = toolstead(folder, "tools", "test", "exat")
     assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "unknown tool 'exat'; did you mean 'exact'" in unknown.stderr
@@ -364,6 +371,28 @@ async def test_reload_asks_the_running_server_of_this_project_and_says_so(folder
         os.kill(program.pid, 15)
         await program.ended()
         assert servers().find_server(folder.resolve()) is None
+
+
+@pytest.mark.promise("R5")
+async def test_tools_of_a_server_are_listed_shown_and_called_by_its_address(folder: Path) -> None:
+    write(folder / "tools" / "a.json", shell("a", "echo {{x}}", "x"))
+    async with server(folder) as (_, found):
+
+        async def ask(*arguments: str) -> Any:
+            elsewhere = {"TOOLSTEAD_TOOLS_DIR": "elsewhere"}  # what answers is the server
+            return await asyncio.to_thread(toolstead, folder, "tools", *arguments, "--url", found.url, **elsewhere)
+
+        listed = (await ask("list")).stdout
+        assert re.search(r"^a +file a\.json ", listed, re.MULTILINE)
+        assert json.loads((await ask("show", "a", "--json")).stdout)["name"] == "a"
+        called = await ask("call", "a", "x=hello")
+        assert (called.returncode, called.stdout) == (0, "hello\n")
+        wrong = await ask("call", "a", "x:=5")
+        assert (wrong.returncode, "/x: expected string, got number 5" in wrong.stderr) == (2, True)
+        unknown = await ask("call", "aa")
+        assert (unknown.returncode, "did you mean 'a'?" in unknown.stderr) == (2, True)
+        refused = await ask("show", "a", "--input", "{}")
+        assert (refused.returncode, "a server does not show what a call would run" in refused.stderr) == (2, True)
 
 
 @pytest.mark.promise("R5", "B4")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.flows.tool_files import shell, tool, write
+from tests.surfaces.talking_project import Project
 
 Finished = subprocess.CompletedProcess[str]
 
@@ -24,6 +28,18 @@ def toolstead(*arguments: str, cwd: Path, stdin: str = "", **environ: str) -> Fi
         timeout=60,
         check=False,
     )
+
+
+def at_terminal(*arguments: str, cwd: Path) -> str:
+    """What a person sees at a terminal of 80 columns."""
+    return Project(folder=cwd, home=cwd).on_terminal(*arguments)
+
+
+def tool_file() -> Path:
+    """A tool file of the user."""
+    folder = Path(os.environ["TOOLSTEAD_HOME"]) / "tools"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "mine.json"
 
 
 @pytest.fixture
@@ -100,32 +116,44 @@ def test_outside_a_repository_git_tools_say_a_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_the_list_fits_80_columns_and_has_a_form_for_programs(project: Path) -> None:
-    shown = toolstead("tools", "list", cwd=project)
-    assert [line.split()[0] for line in shown.stdout.splitlines()] == [
-        "git-status",
-        "git-diff-summary",
-        "workspace-info",
-        "file-reader",
-        "delegate_status",
-        "spawn_agent",
-        "signal_parent",
-        "delegation__delegate",
-        "delegation__checkin",
-        "update_plan",
-        "time__current_time",
-        "vfs_read",
-        "vfs_write",
-        "vfs_edit",
-        "vfs_list",
-        "vfs_delete",
-        "web_fetch",
-    ]
-    assert all(len(line) <= 80 for line in shown.stdout.splitlines())
+NAMES = [
+    "git-status",
+    "git-diff-summary",
+    "workspace-info",
+    "file-reader",
+    "delegate_status",
+    "spawn_agent",
+    "signal_parent",
+    "delegation__delegate",
+    "delegation__checkin",
+    "update_plan",
+    "time__current_time",
+    "vfs_read",
+    "vfs_write",
+    "vfs_edit",
+    "vfs_list",
+    "vfs_delete",
+    "web_fetch",
+]
+
+
+def test_the_list_fits_a_terminal_is_whole_in_a_pipe_and_has_a_form_for_programs(project: Path) -> None:
+    write(tool_file(), shell("said", "true"))
+    shown = at_terminal("tools", "list", cwd=project)
+    head, *lines = shown.splitlines()
+    assert head.split() == ["NAME", "SOURCE", "DESCRIPTION"]
+    assert [line.split()[0] for line in lines] == [*NAMES, "said"]
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[0].endswith("…")
+    piped = toolstead("tools", "list", cwd=project).stdout
+    assert "…" not in piped
+    assert re.search(r"^said +file mine\.json +The tool said\.$", piped, re.MULTILINE)
+    assert re.search(r"^time__current_time +plugin time +The current date, .*names?\.$", piped, re.MULTILINE)
     listed = json.loads(toolstead("tools", "list", "--json", cwd=project).stdout)["tools"]
     assert listed[0]["name"] == "git-status"
     assert {tool["source"] for tool in listed} == {"builtin", "plugin"}
     assert all({"description", "origin", "inputSchema"} <= tool.keys() for tool in listed)
+    assert all(tool["enabled"] for tool in listed)
 
 
 def test_show_tells_what_a_tool_takes(project: Path) -> None:
@@ -140,8 +168,16 @@ def test_show_tells_what_a_tool_takes(project: Path) -> None:
 def test_a_tool_that_is_switched_off_is_neither_listed_nor_callable_until_it_is_on_again(project: Path) -> None:
     off = toolstead("tools", "disable", "git-status", cwd=project)
     assert (off.returncode, off.stderr) == (0, "git-status is now switched off\n")
-    assert "git-status" not in toolstead("tools", "list", cwd=project).stdout
-    assert toolstead("tools", "call", "git-status", cwd=project).returncode == 2
+    listed = toolstead("tools", "list", cwd=project).stdout.splitlines()
+    assert [line.split(maxsplit=3)[3][:30] for line in listed if line.startswith("git-status ")] == [
+        "(switched off) Show which file"
+    ]
+    tools = json.loads(toolstead("tools", "list", "--json", cwd=project).stdout)["tools"]
+    assert [tool["name"] for tool in tools if not tool["enabled"]] == ["git-status"]
+    called = toolstead("tools", "call", "git-status", cwd=project)
+    assert (called.returncode, called.stdout) == (2, "")
+    assert called.stderr == "toolstead: git-status is switched off. Switch it on: toolstead tools enable git-status\n"
+    assert "It is switched off." in toolstead("tools", "show", "git-status", cwd=project).stdout
     assert "already" in toolstead("tools", "disable", "git-status", cwd=project).stderr
     toolstead("tools", "enable", "git-status", cwd=project)
     assert toolstead("tools", "call", "git-status", cwd=project).returncode == 0
@@ -151,6 +187,67 @@ def test_switching_a_name_that_does_not_exist_is_noted(project: Path) -> None:
     done = toolstead("tools", "disable", "later-tool", cwd=project)
     assert done.returncode == 0
     assert "no tool of this project is called 'later-tool'" in done.stderr
+    assert toolstead("tools", "enable", "later-tool", cwd=project).returncode == 0
+
+
+@pytest.mark.parametrize("switch", ["enable", "disable"])
+def test_switching_a_misspelled_name_names_the_nearest_and_switches_nothing(project: Path, switch: str) -> None:
+    done = toolstead("tools", switch, "git-staus", cwd=project)
+    assert (done.returncode, done.stderr) == (2, "toolstead: unknown tool 'git-staus'; did you mean 'git-status'?\n")
+    assert not (Path(os.environ["TOOLSTEAD_HOME"]) / "data" / "state.json").exists()
+
+
+def test_a_name_that_was_never_switched_off_cannot_be_switched_on(project: Path) -> None:
+    done = toolstead("tools", "enable", "later-tool", cwd=project)
+    assert (done.returncode, done.stderr) == (2, "toolstead: unknown tool 'later-tool'\n")
+
+
+def test_an_argument_that_a_tool_would_ignore_is_named_with_the_nearest(project: Path) -> None:
+    open_schema = tool("hello", {"type": "shell", "command": "echo {{word}}"}, {"word": {"type": "string"}})
+    write(tool_file(), open_schema)
+    done = toolstead("tools", "call", "hello", "word=x", "wrd=y", cwd=project)
+    assert (done.returncode, done.stdout) == (0, "x\n")
+    assert done.stderr == "note: hello has no parameter 'wrd'; did you mean 'word'?\n"
+    needed = {**open_schema, "inputSchema": {**open_schema["inputSchema"], "required": ["word"]}}
+    write(tool_file(), needed)
+    done = toolstead("tools", "call", "hello", "wrd=y", cwd=project)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert '"word" is missing; "wrd" was given instead' in done.stderr
+
+
+IMAGES = """
+import asyncio
+from toolstead import Plugin, ToolMeta, ToolResult, tool
+from toolstead.types.content import Image, Text
+
+@tool(progress=True)
+async def draw(meta: ToolMeta) -> ToolResult:
+    "Draw."
+    for number in (1, 2):
+        await meta.report_progress(number, 2, f"line {number}")
+    return ToolResult(content=[Text("drawn"), Image(data=bytes([137]) + b"PNG", mime_type="image/png")])
+
+plugin = Plugin(name="art", version="1", tools=[draw])
+"""
+
+
+def test_an_image_is_written_into_a_file_and_progress_is_shown_on_a_terminal(project: Path, tmp_path: Path) -> None:
+    plugins = Path(os.environ["TOOLSTEAD_HOME"]) / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "art.py").write_text(IMAGES)
+    plain = toolstead("tools", "call", "art__draw", cwd=project)
+    assert (plain.returncode, plain.stdout) == (0, "drawn\n"), plain.stderr
+    assert plain.stderr == "[image/png, 4 bytes: --output FILE writes it]\n"
+    done = toolstead("tools", "call", "art__draw", "-o", str(tmp_path / "a.png"), cwd=project)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "a.png").read_bytes() == b"\x89PNG"
+    assert done.stderr == f"{tmp_path / 'a.png'}: image/png, 4 bytes\n"
+    text = toolstead("tools", "call", "git-status", "--output", str(tmp_path / "status.txt"), cwd=project)
+    assert (text.returncode, (tmp_path / "status.txt").read_text()) == (0, "?? README.md\n?? way-out\n")
+    refused = toolstead("tools", "call", "art__draw", "-o", str(tmp_path / "no" / "a.png"), cwd=project)
+    assert (refused.returncode, "there is no folder" in refused.stderr) == (2, True)
+    seen = at_terminal("tools", "call", "art__draw", cwd=project)
+    assert "1 of 2: line 1\r\x1b[K2 of 2: line 2\r\x1b[Kdrawn" in seen.replace("\r\n", "\n")
 
 
 @pytest.mark.promise("T1")
@@ -180,7 +277,7 @@ def test_a_project_may_be_named_before_or_after_the_command(project: Path, tmp_p
     ("arguments", "said"),
     [
         (["tool"], "Did you mean 'tools'?"),
-        (["tools", "lst"], "No such command"),
+        (["tools", "lst"], "no such command 'lst'. Did you mean 'list'?"),
         (["tools", "call"], "Missing argument 'NAME'"),
         (["--set", "tools.tmeout=1", "tools", "list"], "tools.timeout"),
     ],

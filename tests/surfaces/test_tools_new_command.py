@@ -167,11 +167,105 @@ def test_an_example_runs_once_it_no_longer_says_that_it_does_not(desk: Desk) -> 
 
 
 def test_a_description_may_be_given(desk: Desk) -> None:
-    desk.run("new", "find-text", *SEARCH, "--description", 'Find "it" – ünd more.')
+    said = desk.run("new", "find-text", *SEARCH, "--description", 'Find "it" – ünd more.').stderr
+    assert "The types and example are drafts" in said
     assert desk.tool("find-text")["description"] == 'Find "it" – ünd more.'
     done = desk.run("new", "other", *SEARCH, "--description", "")
     assert (done.returncode, desk.written) == (2, [".toolstead-schema.json", "find-text.json"])
     assert "tool 'other': description: it is empty" in done.stderr
+
+
+async def test_a_post_has_headers_and_a_body_of_declared_parameters(desk: Desk, tmp_path: Path) -> None:
+    async with serving(reply(body="made")) as server:
+        declared = ("--param", "title:string", "--param", "labels?:array", "--param", "limit:integer=5")
+        header = ("--header", "Authorization: Bearer ${GIT_TOKEN}")
+        done = desk.spawn("new", "issue", "--http", f"POST http://127.0.0.1:{server.port}/i", *header, *declared)
+        assert "GIT_TOKEN is not set in this environment" in " ".join(done.stderr.split())
+        call = [*TOOLSTEAD, "tools", "call", "issue", "title=a"]
+        environ = {"GIT_TOKEN": "s3cret-value"}
+        async with running(call, errors=tmp_path / "errors.txt", cwd=desk.project, env=environ) as program:
+            assert await program.line() == b"made\n"
+        (seen,) = server.seen
+        assert (seen.headers["authorization"], json.loads(seen.body)) == (
+            "Bearer s3cret-value",
+            {"title": "a", "limit": 5},
+        )
+    schema = desk.tool("issue")["inputSchema"]
+    assert (schema["required"], schema["additionalProperties"]) == (["title"], False)
+    assert schema["properties"]["labels"] == {
+        "type": "array",
+        "description": "The labels.",
+        "items": {"type": "string"},
+    }
+    assert "s3cret" not in (desk.tools / "issue.json").read_text()
+
+
+def test_a_declared_parameter_replaces_what_was_guessed(desk: Desk) -> None:
+    declared = ("--param", "limit:string=all", "--param", "ratio:number=0.5", "--param", "loud:boolean")
+    desk.run("new", "mine", "--shell", "echo {{limit}} {{ratio}} {{loud}} {{page}}", *declared)
+    properties = desk.tool("mine")["inputSchema"]["properties"]
+    assert {name: (one["type"], one.get("default")) for name, one in properties.items()} == {
+        "limit": ("string", "all"),
+        "ratio": ("number", 0.5),
+        "loud": ("boolean", None),
+        "page": ("integer", 1),
+    }
+    assert desk.run("call", "mine", "loud=true").stdout == "all 0.5 true 1\n"
+    wrong = desk.run("call", "mine", "loud=true", "pge=2")
+    assert (wrong.returncode, '"pge" is not allowed here; did you mean "page"?' in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--shell", "echo {{a}}", "--param", "b:string"), "the command has no such placeholder; write {{b}}"),
+        (("--shell", "echo {{a}}", "--param", "a:strng"), "there is no type 'strng'; did you mean 'string'?"),
+        (("--shell", "echo {{a}}", "--param", "a:integer=x"), "'x' is no integer; write it as in a:integer=20"),
+        (("--shell", "echo {{a}}", "--param", "a:integer=true"), "'true' is no integer"),
+        (("--shell", "echo {{a}}", "--param", "a"), "a parameter looks like name:type or name:type=default"),
+        (("--shell", "echo {{a}}", *("--param", "a:string") * 2), "a is declared twice"),
+        (("--shell", "true", "--header", "A: b"), "--header belongs to --http"),
+        (("--file", ".", "--param", "a:string"), "--param belongs to --shell and --http"),
+        (("--http", "http://example.com", "--header", "A b"), "a header looks like 'Authorization: Bearer ${TOKEN}'"),
+        (("--http", "http://example.com", *("--header", "A: b") * 2), "A is given twice"),
+    ],
+)
+def test_what_is_declared_wrongly_is_refused_and_nothing_is_written(
+    arguments: tuple[str, ...], said: str, desk: Desk
+) -> None:
+    done = desk.run("new", "mine", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert not desk.tools.exists()
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        (("--shell", "echo {text} {{dir}}"), "{text} is text of the template, no parameter; did you mean {{text}}?"),
+        (
+            ("--http", "GET https://example.com/{id}"),
+            "{id} is text of the template, no parameter; did you mean {{id}}?",
+        ),
+        (("--shell", "no-such-program | sort"), "no-such-program is not on your PATH"),
+        (("--shell", "grep -n x {{file}}"), "grep ends with status 1 when nothing is found"),
+        (("--shell", "sort {{file}} | diff - other"), "diff ends with status 1 when there are differences"),
+        (("--http", "POST https://example.com/"), "it takes no arguments, so the body is always empty"),
+        (("--http", "https://example.com/", "--header", "X-Api-Key: abc"), "the value of X-Api-Key is in the file"),
+    ],
+)
+def test_what_will_surprise_the_author_is_said_when_the_file_is_made(
+    template: tuple[str, ...], said: str, desk: Desk
+) -> None:
+    done = desk.run("new", "mine", *template)
+    assert done.returncode == 0
+    assert f"warning: {said}" in " ".join(done.stderr.split())
+    assert any(said in one for one in json.loads(desk.run("new", "other", *template, "--json").stdout)["advice"])
+
+
+@pytest.mark.parametrize("template", ["grep -n x {{file}} || true", "echo '{{text}}' | sort", "echo \"a{}b\" '${x}'"])
+def test_a_good_template_gets_no_advice(template: str, desk: Desk) -> None:
+    assert "warning" not in desk.run("new", "mine", "--shell", template).stderr
 
 
 async def test_a_host_of_this_machine_that_is_written_out_can_be_reached_at_once(desk: Desk, tmp_path: Path) -> None:
@@ -213,7 +307,7 @@ def test_what_the_edit_broke_is_said_as_a_compiler_would(desk: Desk) -> None:
     done = desk.run("new", "find-text", *SEARCH, "--edit", EDITOR=editor)
     file = desk.tools / "find-text.json"
     problem = "handler.command: {{patern}} is no property of the inputSchema; did you mean 'pattern'?"
-    assert done.stdout == f"{file}\n{file}:20:47: tool 'find-text': {problem}\n"
+    assert done.stdout == f"{file}\n{file}:21:47: tool 'find-text': {problem}\n"
     assert (done.returncode, done.stderr) == (1, "1 problem; fix the file, then: toolstead tools check\n")
 
 

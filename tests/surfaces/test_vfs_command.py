@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from pathlib import Path
 
@@ -45,8 +46,10 @@ async def test_files_are_listed_shown_compared_and_restored(project: Project, se
         await write("one\ntwo\n")
         await write("one\n2\n")
         assert [line.split() for line in (await say("ls", "notes/")).splitlines()] == [
-            ["2", "6", *(await say("ls")).split()[2:4], "client", "notes/plan.md"]
+            ["VERSION", "BYTES", "WRITTEN", "BY", "PATH"],
+            ["2", "6", *(await say("ls")).split()[7:9], "client", "notes/plan.md"],
         ]
+        assert json.loads(await say("cat", "notes/plan.md", "--json"))["content"] == "one\n2\n"
         assert all(len(line) <= 80 for line in (await say("ls")).splitlines())
         assert await say("cat", "notes/plan.md") == "one\n2\n"
         assert await say("cat", "notes/plan.md", "--version", "1") == "one\ntwo\n"
@@ -62,6 +65,7 @@ async def test_files_are_listed_shown_compared_and_restored(project: Project, se
         assert await say("cat", "notes/plan.md") == "one\ntwo\n"
         logged = [line.split() for line in (await say("log", "notes/plan.md")).splitlines()]
         assert [(one[0], one[1], one[4]) for one in logged] == [
+            ("VERSION", "BYTES", "RUN"),
             ("4", "8", "user"),
             ("3", "deleted", "client"),
             ("2", "6", "client"),

@@ -81,6 +81,16 @@ def find_editor(*, at_terminal: bool, environ: Mapping[str, str] | None = None) 
     return usual[:1] or None
 
 
+def find_program(name: str, environ: Mapping[str, str] | None = None) -> str | None:
+    """Where a program is that a tool of a file would start, or None when it is not on the PATH."""
+    return shutil.which(name, path=(os.environ if environ is None else environ).get("PATH"))
+
+
+def is_variable_set(name: str, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether `${NAME}` in a tool file has a value in this environment."""
+    return name in (os.environ if environ is None else environ)
+
+
 def add_file(path: Path, data: bytes) -> None:
     """Add a file, whole from its first moment, and never over another one; its folder is made.
 

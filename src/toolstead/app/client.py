@@ -13,6 +13,7 @@ from toolstead.app.approval_client import HttpApprovals, InProcessApprovals
 from toolstead.app.file_client import HttpFiles, InProcessFiles
 from toolstead.app.server_file import ServerFile
 from toolstead.app.task_client import HttpTasks, InProcessTasks
+from toolstead.app.tool_client import HttpTools, InProcessTools
 from toolstead.errors import RefusedRequestError, ServeError
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class InProcessClient:
         files: Its shared files.
         tasks: Its delegated tasks.
         approvals: The calls that wait for a person.
+
+        tools: Its tools.
     """
 
     url = None
@@ -50,6 +53,8 @@ class InProcessClient:
         self._stead = stead
         self.files, self.tasks = InProcessFiles(stead), InProcessTasks(stead)
         self.approvals = InProcessApprovals(stead)
+
+        self.tools = InProcessTools(stead)
         self.lost_server = lost_server
 
     async def describe_state(self) -> Mapping[str, Any]:
@@ -166,6 +171,8 @@ class HttpClient:
         files: Its shared files.
         tasks: Its delegated tasks.
         approvals: The calls that wait for a person.
+
+        tools: Its tools.
     """
 
     lost_server = None
@@ -182,6 +189,8 @@ class HttpClient:
         self.files = HttpFiles(self._send_request, self._check_keys)
         self.tasks = HttpTasks(self._send_request, self._check_keys, self._follow_events)
         self.approvals = HttpApprovals(self._send_request, self._check_keys, self._follow_events)
+
+        self.tools = HttpTools(self._send_request, self._check_keys)
         import httpx2  # not above: most commands find no server
 
         # A token goes to the address it is for, and nowhere else: no proxies, no redirects.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -36,6 +37,12 @@ LARGEST = 32 * 1024 * 1024
 MOST_WAITING = 64 * 1024 * 1024
 EXPIRE_SECONDS = 3_600.0
 _DAY = 86_400.0
+
+
+def find_database_file(places: Places, environ: Mapping[str, str] | None = None) -> Path | None:
+    """The database file of the data folder, which may not be there yet; None where the environment names another."""
+    environ = os.environ if environ is None else environ
+    return None if environ.get("TOOLSTEAD_DATABASE_URL") else places.data / FILE
 
 
 class StoreOpener:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.shared_files import SharedFiles
     from toolstead.plugins.contract import Plugin, Prompt, Tool
+    from toolstead.plugins.tool_meta import Progress
     from toolstead.schema.compiled import Documents
     from toolstead.tools.gates import Gate
     from toolstead.tools.generation import ToolView
@@ -120,16 +121,28 @@ class Toolstead:
         return self._parts.loaded
 
     def call(
-        self, name: str, input: Mapping[str, Any] | None = None, *, thread_id: str | None = None
+        self,
+        name: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        thread_id: str | None = None,
+        on_progress: Progress | None = None,
     ) -> Awaitable[ToolResult]:
         """Call a tool: `await stead.call("file-reader", {"path": "README.md"})`.
+
+        Args:
+            name: Its name.
+            input: Its arguments.
+            thread_id: The thread that the call belongs to.
+            on_progress: Awaited with how far the tool is, of how much, and a message.
 
         Raises:
             UnknownToolError: No such tool, or it is blocked; every other failure is a result.
         """
         if not self._parts.is_open:
             self._parts.check_open()
-        return self._call(name, input, Caller(thread_id=thread_id) if thread_id else ANONYMOUS)
+        caller = Caller(thread_id=thread_id) if thread_id else ANONYMOUS
+        return self._call(name, input, caller, progress=on_progress)
 
     async def invoke(
         self,
@@ -361,9 +374,23 @@ class RegistryView:
         """Whether a tool of this name exists here, be it blocked or switched off."""
         return name in self._registry.current.held
 
+    def list_disabled(self) -> list[ToolInfo]:
+        """Every tool that is here and switched off, in a stable order."""
+        current = self._registry.current
+        return [tool.info for name, tool in current.held.items() if name in current.visibility.disabled]
+
+    def reason_hidden(self, name: str) -> str | None:
+        """Why a tool that is here cannot be called: switched off, or the settings hide it. None where nothing does."""
+        return self._registry.current.hidden.get(name)
+
     def unknown_tool(self, name: str) -> UnknownToolError:
         """The error for a name that cannot be called here: why, or which names look like it."""
-        return self._view.unknown_tool(name)
+        reason = self.reason_hidden(name) if self._agent is None else None
+        if reason is None:
+            return self._view.unknown_tool(name)
+        if name in self._registry.current.visibility.disabled:
+            return UnknownToolError(name, reason=f"{name} is switched off. Switch it on: toolstead tools enable {name}")
+        return UnknownToolError(name, reason=f"{name} cannot be called here: {reason}")
 
     def preview_call(self, name: str, input: Mapping[str, Any]) -> dict[str, Any]:
         """What a tool from a file would run for these arguments; nothing is executed.

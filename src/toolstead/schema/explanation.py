@@ -13,7 +13,7 @@ from itertools import islice
 from operator import getitem
 from typing import Any, NamedTuple, cast
 
-from toolstead.errors import suggest
+from toolstead.errors import find_nearest, suggest
 
 MOST_LINES = 5
 LONGEST_LINE = 300
@@ -134,7 +134,7 @@ def _error_reason(error: Any, document: Any) -> str:
         case "type":
             return f"expected {' or '.join(kind.types)}, got {preview_value(value)}"
         case "required":
-            return f"{json.dumps(kind.property)} is missing"
+            return f"{json.dumps(kind.property)} is missing{_find_misspelled(error, document)}"
         case "additionalProperties" | "unevaluatedProperties":
             return _unexpected_names(kind.unexpected, _property_names(document, error.schema_path))
         case "enum":
@@ -165,10 +165,25 @@ def _unexpected_names(names: Sequence[str], allowed: Sequence[str]) -> str:
 
 def _property_names(document: Any, schema_path: Sequence[Any]) -> list[str]:
     """The property names of the schema that holds the failing keyword, where it can be walked to."""
+    return list(_schema_at(document, schema_path).get("properties", ()))
+
+
+def _schema_at(document: Any, schema_path: Sequence[Any]) -> Mapping[str, Any]:
+    """The schema that holds the failing keyword; empty where it cannot be walked to."""
     try:
-        return list(reduce(getitem, schema_path[:-1], document)["properties"])
+        found: Any = reduce(getitem, schema_path[:-1], document)
     except (LookupError, TypeError):
-        return []
+        return {}
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+
+
+def _find_misspelled(error: Any, document: Any) -> str:
+    """A name that was given and that the schema lets pass, where it looks like the one that is missing."""
+    known = _property_names(document, error.schema_path)
+    given = [name for name in islice(error.instance, MOST_FINDINGS) if name not in known]
+    nearest = find_nearest(error.kind.property, given) if known else []
+    is_refused = "additionalProperties" in _schema_at(document, error.schema_path)  # that error names it already
+    return f"; {json.dumps(nearest[0][:_SHOWN])} was given instead" if nearest and not is_refused else ""
 
 
 def _explain_branches(error: Any, document: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
 import pytest
 
 from toolstead.console.cli.columns import fit_text, measure_text, pad_text
@@ -54,10 +55,14 @@ def test_a_list_keeps_to_the_width_and_shows_states_as_words() -> None:
         make_task(agent=agent, outcome=outcome, prompt="調査してください " * 20)
         for agent, outcome in zip(agents, outcomes, strict=True)
     ]
-    lines = render_list(tasks, now=1000.0 + 3 * 86_400, width=80)
+    head, *lines = render_list(tasks, now=1000.0 + 3 * 86_400, width=80)
+    assert click.unstyle(head).split() == ["ID", "STATE", "AGENT", "AGE", "PROMPT"]
     assert [line.split()[1] for line in lines] == ["unverified", "cancelled", "running"]
     assert [line.split()[3] for line in lines] == ["3d"] * 3
     assert all(70 < measure_text(line) <= 80 for line in lines)
+    *_, whole = render_list(tasks, now=1000.0 + 3 * 86_400, width=None)
+    assert f"  {agents[-1]}  " in whole
+    assert whole.endswith("  " + " ".join(["調査してください"] * 20))
     assert name_state(make_task(queuedAt=5.0)) == "queued"
     assert [render_duration(seconds) for seconds in (-1, 59.9, 60, 7199, 7200)] == ["0s", "59s", "1m", "1h", "2h"]
 

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from toolstead.console.cli.columns import render_table
 from toolstead.console.cli.group import (
     DONE,
     FAILED,
+    CommandGroup,
     common_options,
     count_noun,
     echo_json,
     echo_text,
+    examples,
     json_option,
     stead_command,
+    table_width,
     terminal_width,
 )
 from toolstead.console.cli.invocation import CommandContext
@@ -36,12 +40,16 @@ _NO_PLACES = ("default", "chosen: ", "none is available: ")
 """How origins begin that are no place where a value is set."""
 
 
-@click.group("agents")
+@click.group(
+    "agents",
+    cls=CommandGroup,
+    epilog=examples("toolstead agents list", "toolstead agents new reviewer --tools 'git-*,file-reader'"),
+)
 def agents() -> None:
     """List, show and check agents, and begin new ones."""
 
 
-@agents.command("list")
+@agents.command("list", epilog=examples("toolstead agents list"))
 @json_option
 @stead_command
 async def list_agents(stead: Toolstead, *, as_json: bool) -> None:
@@ -54,18 +62,17 @@ async def list_agents(stead: Toolstead, *, as_json: bool) -> None:
         shown = [agent.to_json() for agent in known.catalogue.agents.values()]
         echo_json({"agents": shown, "findings": [finding.to_json() for finding in findings]})
         return
-    rows = [(agent.name, _describe_place(agent), agent.description) for agent in known.catalogue.agents.values()]
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    for name, place, description in rows:
-        start = f"{click.style(name.ljust(widths[0]), bold=True)}  {place.ljust(widths[1])}  "
-        room = max(terminal_width() - sum(widths) - 4, 20)
-        echo_text(start + textwrap.shorten(description or "(no description)", room, placeholder=" …"))
+    rows = [
+        (agent.name, _describe_place(agent), agent.description or "(no description)")
+        for agent in known.catalogue.agents.values()
+    ]
+    click.echo("\n".join(render_table(("NAME", "FROM", "DESCRIPTION"), rows, width=table_width())))
     for finding in findings:
         if finding.severity == "error":
             click.echo(describe_finding(finding), err=True)
 
 
-@agents.command("show")
+@agents.command("show", epilog=examples("toolstead agents show main", "toolstead agents show main --tools"))
 @click.argument("name")
 @click.option("--tools", "with_tools", is_flag=True, help="Show for every tool why it is offered or not.")
 @json_option
@@ -100,7 +107,9 @@ async def show_agent(stead: Toolstead, *, name: str, with_tools: bool, as_json: 
     click.echo(textwrap.fill(shown or "none", terminal_width(), initial_indent="  ", subsequent_indent="  "))
 
 
-@agents.command("check")
+@agents.command(
+    "check", epilog=examples("toolstead agents check", "toolstead agents check .toolstead/agents/reviewer.md")
+)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @json_option
 @common_options
@@ -139,7 +148,10 @@ def check_agents(invocation: CommandContext, paths: tuple[Path, ...], *, as_json
     return invocation.run(run(), level=logging.ERROR)
 
 
-@agents.command("new")
+@agents.command(
+    "new",
+    epilog=examples("toolstead agents new reviewer --tools 'git-*,file-reader'"),
+)
 @click.argument("name")
 @click.option("--description", metavar="TEXT", default="", help="When to use it, for people and other agents.")
 @click.option("--model", metavar="MODEL", default="", help="Its model; by default that of the settings.")
@@ -175,9 +187,11 @@ def new_agent(
     return DONE
 
 
-@agents.command("schema")
-def print_schema() -> None:
+@agents.command("schema", epilog=examples("toolstead agents schema > agent.schema.json"))
+@common_options
+def print_schema(invocation: CommandContext) -> None:
     """Print the JSON Schema of an agent's frontmatter, for editors."""
+    del invocation  # every command takes the common options
     from toolstead.agents.frontmatter_schema import frontmatter_schema
 
     click.echo(json.dumps(frontmatter_schema(), indent=2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from toolstead.console.cli.colour import paint_text
 from toolstead.schema.visible import escape_unseen
@@ -19,8 +19,10 @@ def measure_text(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_measure_character, text))
 
 
-def fit_text(text: str, most: int) -> str:
-    """A text in one line, with what cannot be seen escaped, cut to so many columns."""
+def fit_text(text: str, most: int | None) -> str:
+    """A text in one line, with what cannot be seen escaped, cut to so many columns; None cuts nothing."""
+    if most is None:
+        return escape_unseen(" ".join(text.split()), "prose")
     # Cut first, generously: a text may have megabytes, and signs on letters take no column.
     line = escape_unseen(" ".join(text[: most * 8].split()), "prose")
     if measure_text(line) <= most and len(text) <= most * 8:
@@ -39,22 +41,34 @@ def pad_text(text: str, columns: int) -> str:
     return text + " " * (columns - measure_text(text))
 
 
-def render_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None) -> list[str]:
+def render_table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int | None,
+    dimmed: Collection[int] = (),
+    right: Collection[int] = (),
+) -> list[str]:
     """A table as lines: a row of titles, then the rows, each cell below the one above it.
 
     Args:
         head: The titles of the columns.
         rows: The cells; what cannot be seen in them is escaped.
         width: The last column is cut to fit into so many columns; None, as in a pipe, cuts nothing.
+        dimmed: The rows, counted from 0, that matter less than the others.
+        right: The columns, counted from 0, that stand to the right: numbers.
     """
     texts = [[escape_unseen(" ".join(cell.split()), "prose") for cell in row] for row in (head, *rows)]
     widths = [max(map(measure_text, column)) for column in zip(*texts, strict=True)][:-1]
     room = None if width is None else max(width - sum(widths) - 2 * len(widths), NARROWEST_COLUMN)
     lines: list[str] = []
     for number, (*cells, last) in enumerate(texts):
-        padded = [pad_text(cell, size) for cell, size in zip(cells, widths, strict=True)]
-        padded.append(last if room is None else fit_text(last, room))
-        if number == 0:
+        padded = [
+            " " * (size - measure_text(cell)) + cell if column in right else pad_text(cell, size)
+            for column, (cell, size) in enumerate(zip(cells, widths, strict=True))
+        ]
+        padded.append(fit_text(last, room))
+        if number == 0 or number - 1 in dimmed:
             lines.append(paint_text("  ".join(padded).rstrip(), "dim"))
         else:
             lines.append("  ".join([paint_text(padded[0], "name"), *padded[1:]]).rstrip())

@@ -15,7 +15,7 @@ from toolstead.app.masks import mask_value
 from toolstead.app.server_file import ServerFile
 from toolstead.app.toml_text import toml_key, toml_value
 from toolstead.console.cli.columns import render_table
-from toolstead.console.cli.group import DONE, WRONG_USAGE, common_options, examples, json_option
+from toolstead.console.cli.group import DONE, WRONG_USAGE, CommandGroup, common_options, examples, json_option
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import find_nearest
 
@@ -31,7 +31,9 @@ _scope_option = click.option(
 )
 
 
-@click.group("config")
+@click.group(
+    "config", cls=CommandGroup, epilog=examples("toolstead config show", "toolstead config explain tools.timeout")
+)
 def config() -> None:
     """Show and set settings, and see where each came from."""
 
@@ -131,7 +133,9 @@ def _report_change(
         click.echo(f"The server at {server.url} reads it when it starts again.", err=True)
 
 
-@config.command("explain")
+@config.command(
+    "explain", epilog=examples("toolstead config explain tools", "toolstead config explain tools.timeout --json")
+)
 @click.argument("key", required=False)
 @json_option
 @common_options

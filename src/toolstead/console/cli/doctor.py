@@ -18,7 +18,13 @@ from toolstead.app.places import Places
 from toolstead.app.server_file import ServerFile
 from toolstead.app.setup_steps import find_ollama
 from toolstead.app.state import Switches
-from toolstead.console.cli.group import DONE, FAILED, common_options, json_option
+from toolstead.console.cli.group import (
+    DONE,
+    FAILED,
+    common_options,
+    examples,
+    json_option,
+)
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import ServeError, StateError
 
@@ -32,7 +38,7 @@ price of one short request:
 _BROKEN = "No agent can answer yet: follow the → below each ✗."
 
 
-@click.command("doctor")
+@click.command("doctor", epilog=examples("toolstead doctor", "toolstead doctor --json"))
 @json_option
 @common_options
 def doctor(invocation: CommandContext, as_json: bool) -> int:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -22,6 +22,9 @@ from toolstead.console.cli.colour import Kind, paint_text
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import ToolsteadError, suggest
 from toolstead.schema.visible import escape_unseen, is_plain
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 DONE, FAILED, WRONG_USAGE = 0, 1, 2
 """Exit statuses."""
@@ -50,6 +53,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "config": "Show and set settings, and see where each came from.",
         "trust": "Approve what a project brings, and see what changed.",
         "plugins": "List and switch plugins, and set their settings.",
+        "completion": "Print what lets a shell complete commands and names.",
+        "help": "Show the help of a command.",
     },
 }
 """Every command with a line about it, by what it is for and in the order of their use."""
@@ -63,27 +68,57 @@ _LOCAL = "toolstead.local"
 _VERBOSE = "Log more to stderr; twice for everything."
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported only when they run."""
+class CommandGroup(click.Group):
+    """A group of commands: an unknown one is answered with the nearest, and its page cuts no sentence."""
+
+    def describe_commands(self) -> dict[str, str]:
+        """Each command with a line about it."""
+        return {name: _first_paragraph(command) for name, command in self.commands.items() if not command.hidden}
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command, suggesting the nearest for an unknown one."""
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
+            hint = suggest(args[0], known, otherwise=f"there are: {', '.join(known)}.")
+            ctx.fail(f"no such command {args[0]!r}. {hint[:1].upper()}{hint[1:]}")
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order in which they were added."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.describe_commands().items()))
+
+
+class LazyGroup(CommandGroup):
+    """The group of all commands, which are imported only when they run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All commands, in the order of their use."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
+        """Import a command; where a shell asks for completions, with what completes its arguments."""
         if cmd_name not in COMMANDS:
             return None
-        return getattr(importlib.import_module(f"toolstead.console.cli.{cmd_name}"), cmd_name)
+        command = getattr(importlib.import_module(f"toolstead.console.cli.{cmd_name}"), cmd_name)
+        if ctx.resilient_parsing:
+            from toolstead.console.cli.completing import complete_names
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command, suggesting the nearest for an unknown one."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            hint = suggest(args[0], COMMANDS, otherwise=f"there are: {', '.join(COMMANDS)}.")
-            ctx.fail(f"no such command {args[0]!r}. {hint[:1].upper()}{hint[1:]}")
-        return super().resolve_command(ctx, args)
+            complete_names(command)
+        return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """The commands that begin so, without importing them, and the options."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=line) for name, line in COMMANDS.items() if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
@@ -93,13 +128,26 @@ class LazyGroup(click.Group):
                 formatter.write_dl([(name.ljust(column - 4), line) for name, line in commands.items()])
 
 
+def _complete_settings(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    from toolstead.console.cli.completing import complete_settings
+
+    return complete_settings(context, parameter, incomplete)
+
+
+def _first_paragraph(command: click.Command) -> str:
+    text = command.short_help or (command.help or "").replace("\b", "").strip().partition("\n\n")[0]
+    return " ".join(text.split())
+
+
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="`toolstead COMMAND --help` says more. Start here: docs/start.md",
 )
 @click.option("--project", type=click.Path(path_type=Path), help=_PROJECT)
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=_SET)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=_SET, shell_complete=_complete_settings)
 @click.option("-v", "--verbose", count=True, help=_VERBOSE)
 @click.version_option(package_name="toolstead", message="toolstead %(version)s")
 @click.pass_context
@@ -135,7 +183,9 @@ def common_options(command: Callable[..., _T]) -> Callable[..., _T]:
     """`--project`, `--set` and `-v` on a command too; it is given them, joined with what stood before it."""
 
     @click.option("--project", type=click.Path(path_type=Path), help=_PROJECT)
-    @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=_SET)
+    @click.option(
+        "--set", "overrides", multiple=True, metavar="KEY=VALUE", help=_SET, shell_complete=_complete_settings
+    )
     @click.option("-v", "--verbose", count=True, help=_VERBOSE)
     @click.pass_obj
     @functools.wraps(command)

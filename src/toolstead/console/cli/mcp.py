@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import click
 
-from toolstead.console.cli.group import common_options, log_format_option
+from toolstead.console.cli.group import common_options, examples, log_format_option
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.console.cli.log_lines import LogFormat
 from toolstead.console.cli.stdio import serve
 
 
-@click.command("mcp")
+@click.command("mcp", epilog=examples("toolstead mcp", "toolstead mcp --profile readonly"))
 @click.option("--profile", metavar="NAME", help="Offer only the tools of this profile, as [profiles.NAME] says.")
 @click.option("--no-fast-path", is_flag=True, help="Leave every message to the MCP SDK.")
 @log_format_option

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import logging
-import shutil
 import textwrap
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
@@ -14,7 +13,19 @@ import click
 
 from toolstead.app.client import SteadClient
 from toolstead.console.cli.arguments import read_arguments
-from toolstead.console.cli.group import DONE, FAILED, client_command, count_noun, json_option, url_option
+from toolstead.console.cli.colour import paint_text
+from toolstead.console.cli.group import (
+    DONE,
+    FAILED,
+    CommandGroup,
+    client_command,
+    count_noun,
+    echo_json,
+    examples,
+    json_option,
+    table_width,
+    url_option,
+)
 from toolstead.errors import suggest
 
 _WIDEST_STATE = len("disabled")
@@ -31,7 +42,9 @@ _TYPES = {
 }
 
 
-@click.group("plugins")
+@click.group(
+    "plugins", cls=CommandGroup, epilog=examples("toolstead plugins list", "toolstead plugins enable validation")
+)
 def plugins() -> None:
     """List and switch plugins, and set their settings."""
 
@@ -49,7 +62,7 @@ def _plugin_command(command: Callable[..., Coroutine[Any, Any, int | None]]) -> 
     return client_command(show_server, level=logging.CRITICAL)
 
 
-@plugins.command("list")
+@plugins.command("list", epilog=examples("toolstead plugins list"))
 @json_option
 @url_option
 @_plugin_command
@@ -57,46 +70,50 @@ async def list_plugins(client: SteadClient, *, as_json: bool) -> None:
     """List the plugins: those that run, those that are switched off, and those that failed."""
     found = await client.list_plugins()
     if as_json:
-        click.echo(json.dumps({"plugins": found}, indent=2, ensure_ascii=False))
+        echo_json({"plugins": found})
     elif found:
-        width = min(100, shutil.get_terminal_size((80, 24)).columns)
-        click.echo("\n".join(_plugin_table(found, width)))
+        click.echo("\n".join(render_plugins(found, table_width())))
     else:
         click.echo("there are none", err=True)
 
 
-@plugins.command("enable")
+@plugins.command(
+    "enable", epilog=examples("toolstead plugins enable validation", "toolstead plugins enable web timeout=30")
+)
 @click.argument("name")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
+@json_option
 @url_option
 @_plugin_command
-async def enable_plugin(client: SteadClient, *, name: str, pairs: tuple[str, ...]) -> int:
+async def enable_plugin(client: SteadClient, *, name: str, pairs: tuple[str, ...], as_json: bool) -> int:
     """Switch a plugin on, with these settings laid over what is set.
 
     KEY:=null resets a setting.
     """
     settings = _read_settings(pairs, (await _find_plugin(client, name))["settings"])
-    return _print_outcome(await client.change_plugin(name, enabled=True, settings=settings or None))
+    return _print_outcome(await client.change_plugin(name, enabled=True, settings=settings or None), as_json)
 
 
-@plugins.command("disable")
+@plugins.command("disable", epilog=examples("toolstead plugins disable web"))
 @click.argument("name")
+@json_option
 @url_option
 @_plugin_command
-async def disable_plugin(client: SteadClient, *, name: str) -> int:
+async def disable_plugin(client: SteadClient, *, name: str, as_json: bool) -> int:
     """Switch a plugin off: its tools and hooks are removed, and its work is ended."""
     await _find_plugin(client, name)
-    return _print_outcome(await client.change_plugin(name, enabled=False))
+    return _print_outcome(await client.change_plugin(name, enabled=False), as_json)
 
 
-@plugins.command("reset")
+@plugins.command("reset", epilog=examples("toolstead plugins reset web"))
 @click.argument("name")
+@json_option
 @url_option
 @_plugin_command
-async def reset_plugin(client: SteadClient, *, name: str) -> int:
+async def reset_plugin(client: SteadClient, *, name: str, as_json: bool) -> int:
     """Delete what was switched and set for a plugin, so that the settings files apply again."""
     await _find_plugin(client, name)
-    return _print_outcome(await client.reset_plugin(name))
+    return _print_outcome(await client.reset_plugin(name), as_json)
 
 
 async def _find_plugin(client: SteadClient, name: str) -> dict[str, Any]:
@@ -112,8 +129,10 @@ async def _find_plugin(client: SteadClient, name: str) -> dict[str, Any]:
     return known[name]
 
 
-def _print_outcome(plugin: Mapping[str, Any]) -> int:
+def _print_outcome(plugin: Mapping[str, Any], as_json: bool) -> int:
     """Show a plugin's new state; one that was switched on and does not run is a failure."""
+    if as_json:
+        echo_json(plugin)
     word = "enabled" if plugin["enabled"] else "disabled"
     brings = f" with {count_noun(len(plugin['tools']), 'tool')}" if plugin["tools"] else ""
     state = "" if plugin["state"] == word else f": {plugin['state']}{brings}"
@@ -123,28 +142,38 @@ def _print_outcome(plugin: Mapping[str, Any]) -> int:
     return FAILED if plugin["enabled"] and plugin["state"] == "failed" else DONE
 
 
-def _plugin_table(found: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """The plugins as lines: name, version, state, tools; what is wrong with one stands below it."""
-    names = max(len(plugin["name"]) for plugin in found)
-    versions = min(_WIDEST_VERSION, max(len(plugin["version"]) for plugin in found))
+def render_plugins(found: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
+    """The plugins as lines: name, version, state, tools; what is wrong with one stands below it.
+
+    Without a width, as in a pipe, nothing is cut and each plugin has one line.
+    """
+    rows: list[Mapping[str, Any]] = [
+        {"name": "NAME", "version": "VERSION", "state": "STATE", "tools": ["TOOLS"]},
+        *found,
+    ]
+    names = max(len(plugin["name"]) for plugin in rows)
+    versions = max(len(_one_line(plugin["version"])) for plugin in rows)
+    versions = versions if width is None else min(_WIDEST_VERSION, versions)
     margin = names + versions + _WIDEST_STATE + 6
     longest = max((len(tool) + 1 for plugin in found for tool in plugin["tools"]), default=0)
-    beside = width - margin >= max(longest, _ROOM_FOR_TOOLS)  # else the tools stand below their plugin
+    beside = width is None or width - margin >= max(longest, _ROOM_FOR_TOOLS)  # else they stand below their plugin
     lines: list[str] = []
-    for plugin in found:
+    for plugin in rows:
         version = _cut_text(plugin["version"], versions)
         head = f"{plugin['name']:<{names}}  {version:<{versions}}  {plugin['state']:<{_WIDEST_STATE}}  "
         tools = ", ".join(plugin["tools"])
         if beside and tools:
             lines += _wrap_text(tools, width, head, " " * margin)
         else:
-            lines += [head.rstrip(), *_wrap_text(tools, width, "  ", "  ")]
+            lines += [head.rstrip(), *_wrap_text(tools if plugin in found else "", width, "  ", "  ")]
         if plugin.get("error"):
             lines += _wrap_text(_one_line(plugin["error"]), width, "  ", "  ")
-    return lines
+    return [paint_text(lines[0], "dim"), *lines[1:]]
 
 
-def _wrap_text(text: str, width: int, first: str, rest: str) -> list[str]:
+def _wrap_text(text: str, width: int | None, first: str, rest: str) -> list[str]:
+    if width is None:
+        return [first + text] if text else []
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from toolstead.console.cli.colour import paint_text
 from toolstead.console.cli.columns import fit_text, measure_text, pad_text
 
 Row = Sequence[str]
@@ -33,21 +34,26 @@ def render_duration(seconds: float) -> str:
     return f"{max(0, int(seconds))}s"
 
 
-def render_list(tasks: Sequence[Mapping[str, Any]], *, now: float, width: int) -> list[str]:
-    """One line for each task: its id, state, agent, age, and the beginning of its prompt."""
+def render_list(tasks: Sequence[Mapping[str, Any]], *, now: float, width: int | None) -> list[str]:
+    """A line for each task below one of titles: id, state, agent, age, and the beginning of its prompt.
+
+    Without a width, as in a pipe, nothing is cut.
+    """
     rows = [
         (
             task["id"],
             name_state(task),
-            fit_text(task["agent"], WIDEST_AGENT),
+            _fit_agent(task["agent"], width),
             render_duration(now - task["createdAt"]),
         )
         for task in tasks
     ]
-    return _add_prompts(_align_rows(rows), tasks, width)
+    aligned = _align_rows([("ID", "STATE", "AGENT", "AGE"), *rows])
+    head, *lines = _add_prompts(aligned, ["PROMPT", *(task["prompt"] for task in tasks)], width)
+    return [paint_text(head, "dim"), *lines]
 
 
-def render_tree(nodes: Sequence[Mapping[str, Any]], *, width: int) -> list[str]:
+def render_tree(nodes: Sequence[Mapping[str, Any]], *, width: int | None) -> list[str]:
     """One line for each task of a tree, those below it two spaces to the right."""
     found = [one for node in nodes for one in _walk_tree(node, 0)]
     for attempt in ("attempt ", ""):  # the word only where it fits
@@ -55,16 +61,16 @@ def render_tree(nodes: Sequence[Mapping[str, Any]], *, width: int) -> list[str]:
             (
                 f"{'  ' * level}{task['id']}",
                 name_state(task),
-                fit_text(task["agent"], WIDEST_AGENT),
+                _fit_agent(task["agent"], width),
                 f"{attempt}{task['attempt']}/{task['maxAttempts']}",
                 f"{count_tokens(task):,} tokens",
             )
             for level, task in found
         ]
         lines = _align_rows(rows)
-        if all(measure_text(line.rstrip()) <= width for line in lines):
+        if width is None or all(measure_text(line.rstrip()) <= width for line in lines):
             break
-    return _add_prompts(lines, [task for _, task in found], width)
+    return _add_prompts(lines, [task["prompt"] for _, task in found], width)
 
 
 def render_event(event: Mapping[str, Any]) -> str:
@@ -91,8 +97,13 @@ def describe_verdict(attempt: Mapping[str, Any]) -> str:
     return f"{verdict}: {attempt['feedback']}" if attempt["feedback"] else verdict
 
 
-def shorten_lines(text: str, width: int) -> str:
-    """A text of as many lines as can be looked over, each as wide as the terminal; the first and the last ones."""
+def shorten_lines(text: str, width: int | None) -> str:
+    """A text of as many lines as can be looked over, each as wide as the terminal; the first and the last ones.
+
+    Without a width, as in a pipe, all of it.
+    """
+    if width is None:
+        return text
     lines = [part for line in text.splitlines() for part in textwrap.wrap(line[:MOST_WRAPPED], width) or [""]]
     if len(lines) > MOST_LINES:
         half = MOST_LINES // 2
@@ -117,9 +128,13 @@ def _align_rows(rows: Sequence[Row]) -> list[str]:
     return ["  ".join(pad_text(cell, width) for cell, width in zip(row, widths, strict=True)) for row in rows]
 
 
-def _add_prompts(lines: Sequence[str], tasks: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+def _fit_agent(agent: str, width: int | None) -> str:
+    return fit_text(agent, None if width is None else WIDEST_AGENT)
+
+
+def _add_prompts(lines: Sequence[str], prompts: Sequence[str], width: int | None) -> list[str]:
     """The lines with as much of the prompts as fits; without them where that is next to nothing."""
-    room = width - max(map(measure_text, lines), default=0) - 2
-    if room < ROOM_FOR_PROMPT:
+    room = None if width is None else width - max(map(measure_text, lines), default=0) - 2
+    if room is not None and room < ROOM_FOR_PROMPT:
         return [line.rstrip() for line in lines]
-    return [f"{line}  {fit_text(task['prompt'], room)}" for line, task in zip(lines, tasks, strict=True)]
+    return [f"{line}  {fit_text(prompt, room)}" for line, prompt in zip(lines, prompts, strict=True)]

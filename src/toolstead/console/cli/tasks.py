@@ -16,11 +16,14 @@ from toolstead.console.cli.columns import fit_text
 from toolstead.console.cli.group import (
     DONE,
     FAILED,
+    CommandGroup,
     client_command,
     count_noun,
     echo_json,
     echo_text,
+    examples,
     json_option,
+    table_width,
     terminal_width,
     url_option,
 )
@@ -45,7 +48,7 @@ _SUCCESSES = frozenset({"completed", "completed_unverified"})
 _NONE_YET = "there are none; agents delegate them, with `delegate_agent` and the like"
 
 
-@click.group("tasks")
+@click.group("tasks", cls=CommandGroup, epilog=examples("toolstead tasks list --open", "toolstead tasks watch"))
 def tasks() -> None:
     """List, show, follow, cancel and retry delegated tasks."""
 
@@ -62,7 +65,7 @@ def _task_command(command: Callable[..., Coroutine[Any, Any, int | None]]) -> Ca
     return url_option(client_command(show_server))
 
 
-@tasks.command("list")
+@tasks.command("list", epilog=examples("toolstead tasks list", "toolstead tasks list --open"))
 @click.option("--open", "only_open", is_flag=True, help="Only those that have not ended.")
 @click.option("--thread", metavar="ID", help="Only those that this thread delegated.")
 @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="At most so many.")
@@ -79,10 +82,13 @@ async def list_tasks(client: SteadClient, *, only_open: bool, thread: str | None
     elif not found:
         click.echo("no task is open" if only_open else _NONE_YET, err=True)
     else:
-        click.echo("\n".join(render_list(found, now=time.time(), width=terminal_width())))
+        click.echo("\n".join(render_list(found, now=time.time(), width=table_width())))
 
 
-@tasks.command("show")
+@tasks.command(
+    "show",
+    epilog=examples("toolstead tasks show task_660888db", "toolstead tasks show task_660888db --result > answer.md"),
+)
 @click.argument("task_id", metavar="ID")
 @click.option("--result", "only_result", is_flag=True, help="Print the whole result, and nothing else.")
 @json_option
@@ -110,7 +116,7 @@ async def show_task(client: SteadClient, *, task_id: str, only_result: bool, as_
         _print_budget(task["budget"])
 
 
-@tasks.command("tree")
+@tasks.command("tree", epilog=examples("toolstead tasks tree", "toolstead tasks tree task_660888db"))
 @click.argument("task_id", metavar="[ID]", required=False)
 @json_option
 @_task_command
@@ -126,10 +132,10 @@ async def show_tree(client: SteadClient, *, task_id: str | None, as_json: bool) 
     elif not trees:
         click.echo(_NONE_YET, err=True)
     else:
-        click.echo("\n\n".join("\n".join(render_tree(tree, width=terminal_width())) for tree in trees))
+        click.echo("\n\n".join("\n".join(render_tree(tree, width=table_width())) for tree in trees))
 
 
-@tasks.command("watch")
+@tasks.command("watch", epilog=examples("toolstead tasks watch", "toolstead tasks watch task_660888db"))
 @click.argument("task_id", metavar="[ID]", required=False)
 @json_option
 @_task_command
@@ -142,7 +148,7 @@ async def watch_tasks(client: SteadClient, *, task_id: str | None, as_json: bool
     await _follow_tree(client, None if task_id is None else await client.tasks.read_task(task_id), as_json=as_json)
 
 
-@tasks.command("cancel")
+@tasks.command("cancel", epilog=examples("toolstead tasks cancel task_660888db"))
 @click.argument("task_id", metavar="ID")
 @json_option
 @_task_command
@@ -163,7 +169,7 @@ async def cancel_task(client: SteadClient, *, task_id: str, as_json: bool) -> No
         echo_json(task)
 
 
-@tasks.command("retry")
+@tasks.command("retry", epilog=examples("toolstead tasks retry task_660888db"))
 @click.argument("task_id", metavar="ID")
 @json_option
 @_task_command
@@ -189,7 +195,9 @@ async def retry_task(client: SteadClient, *, task_id: str, as_json: bool) -> int
 
 async def _follow_tree(client: SteadClient, top: Mapping[str, Any] | None, *, as_json: bool, err: bool = False) -> None:
     def show_line(task_id: str, text: str) -> None:
-        click.echo(f"{task_id}  {fit_text(text, max(terminal_width() - len(task_id) - 2, 20))}", err=err)
+        width = table_width()
+        room = None if width is None else max(width - len(task_id) - 2, 20)
+        click.echo(f"{task_id}  {fit_text(text, room)}", err=err)
 
     def show_open(task: Mapping[str, Any]) -> None:
         if not as_json:
@@ -260,7 +268,7 @@ def _list_texts(task: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What has a title and lines of its own."""
     yield "Prompt", task["prompt"]
     if task["attempts"]:
-        width = terminal_width() - 5
+        width = None if table_width() is None else terminal_width() - 5
         lines = (f"{one['number']:<3}{shorten_lines(describe_verdict(one), width)}" for one in task["attempts"])
         yield "Attempts", "\n".join(line.replace("\n", "\n   ") for line in lines)
     if task["summary"] is not None:
@@ -271,7 +279,12 @@ def _list_texts(task: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         message: str = task["error"]["message"]
         if task["attempts"]:  # which have the rest of it
             message = message.partition("\n")[0]
-        yield "Error", shorten_lines(f"{task['error']['code']}: {message}", terminal_width() - 2)
+        yield (
+            "Error",
+            shorten_lines(
+                f"{task['error']['code']}: {message}", None if table_width() is None else terminal_width() - 2
+            ),
+        )
 
 
 def _print_budget(budget: Mapping[str, Any]) -> None:

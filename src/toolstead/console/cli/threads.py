@@ -15,6 +15,7 @@ from toolstead.app.client import InProcessClient, SteadClient
 from toolstead.console.cli.colour import paint_text
 from toolstead.console.cli.columns import render_table
 from toolstead.console.cli.group import (
+    CommandGroup,
     client_command,
     echo_json,
     echo_text,
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 _SHOWN_EVENTS = ("tool_use", "tool_result", "error", "cancelled")
 
 
-@click.group("threads")
+@click.group(
+    "threads", cls=CommandGroup, epilog=examples("toolstead threads list", "toolstead threads show 660888db87c06")
+)
 def threads() -> None:
     """List, show, rename, delete and export conversations."""
 
@@ -129,7 +132,7 @@ def _show_event(kind: str, data: Mapping[str, Any], inputs: Mapping[str, Any]) -
         echo_text(f"  failed: {data['content']}", kind="bad")
 
 
-@threads.command("rename")
+@threads.command("rename", epilog=examples("toolstead threads rename thread_660888db 'The old route'"))
 @click.argument("thread_id", metavar="ID")
 @click.argument("title")
 @url_option
@@ -141,7 +144,7 @@ async def rename_thread(client: SteadClient, *, thread_id: str, title: str) -> N
     click.echo(f"{thread_id} is called {title!r} now", err=True)
 
 
-@threads.command("delete")
+@threads.command("delete", epilog=examples("toolstead threads delete thread_660888db"))
 @click.argument("thread_id", metavar="ID")
 @url_option
 @client_command
@@ -152,9 +155,9 @@ async def delete_thread(client: SteadClient, *, thread_id: str) -> None:
     click.echo(f"{thread_id} is deleted", err=True)
 
 
-@threads.command("export")
+@threads.command("export", epilog=examples("toolstead threads export thread_660888db --output talk.json"))
 @click.argument("thread_id", metavar="ID")
-@click.option("--output", type=click.Path(path_type=Path), help="The file to write; stdout unless given.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; stdout unless given.")
 @stead_command
 async def export_thread(stead: Toolstead, *, thread_id: str, output: Path | None) -> None:
     """Write a conversation as JSON: the thread, its messages and its events, as the database has them."""

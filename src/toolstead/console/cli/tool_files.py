@@ -7,19 +7,30 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun, echo_json, json_option
+from toolstead.console.cli.colour import paint_text
+from toolstead.console.cli.group import (
+    DONE,
+    FAILED,
+    common_options,
+    count_noun,
+    echo_json,
+    examples,
+    json_option,
+)
 from toolstead.console.cli.invocation import CommandContext
+from toolstead.types.sent import SentStruct
 
 if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
     from toolstead.tools.sources.json_file import Example
+    from toolstead.types.tool import Problem
 
 
-@click.command("check")
+@click.command("check", epilog=examples("toolstead tools check", "toolstead tools check .toolstead/tools"))
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @json_option
 @common_options
@@ -63,25 +74,28 @@ def check_files(invocation: CommandContext, paths: tuple[Path, ...], *, as_json:
     return invocation.run(run(), level=logging.WARNING)
 
 
-@click.command("test")
-@click.argument("names", nargs=-1, metavar="[TOOL | FILE]…")
+@click.command(
+    "test",
+    epilog=examples("toolstead tools test", "toolstead tools test find-text", "toolstead tools test .toolstead/tools"),
+)
+@click.argument("names", nargs=-1, metavar="[TOOL | FILE | FOLDER]…")
+@json_option
 @common_options
-def test_files(invocation: CommandContext, names: tuple[str, ...]) -> int:
+def test_files(invocation: CommandContext, names: tuple[str, ...], *, as_json: bool) -> int:
     """Run the examples of tool files, and compare what they answer with what they expect.
 
-    TOOLs are names, FILEs end with .json and need not be in the folders that are in use.
+    TOOLs are names, FILEs end with .json and need not be in the folders that are in use. A FOLDER stands for the tool
+    files in it.
     """
-    from toolstead.tools.sources.json_files import describe_problem
-
-    files = [Path(name).absolute() for name in names if name.endswith(".json")]
-    tools = [name for name in names if not name.endswith(".json")]
-    _must_exist(files)
-    folders = {file.parent for file in files}
+    paths = {name: Path(name).absolute() for name in names if _is_path(name)}
+    tools = [name for name in names if name not in paths]
+    _must_exist(list(paths.values()))
+    folders = {path if path.is_dir() else path.parent for path in paths.values()}
     if len(folders) > 1:
         raise click.UsageError("the files must be in one folder; test the others with another command")
 
     def is_wanted(file: Path, tool: str | None) -> bool:
-        return not names or file in files or tool in tools
+        return not names or file in paths.values() or file.parent in paths.values() or tool in tools
 
     async def run() -> int:
         async with invocation.make_stead(tools_dir=next(iter(folders), None)) as stead:
@@ -91,32 +105,51 @@ def test_files(invocation: CommandContext, names: tuple[str, ...]) -> int:
             problems = [
                 problem for problem in stead.registry.quarantined if is_wanted(Path(problem.source), problem.tool_name)
             ]
-            reasons, built = await _test_examples(stead, is_wanted)
-        for problem in problems:
-            click.echo(f"FAIL {describe_problem(problem)}")
-        done, failed = len(reasons), sum(reason is not None for reason in reasons)
-        not_run = f" ({built} built, not run)" if built else ""
-        click.echo(
-            f"{count_noun(done, 'example')}{not_run}, {failed or 'none'} failed, {_count_problems(len(problems))}",
-            err=True,
-        )
-        if not done:
-            click.echo('note: no example was run; give a tool "examples": [{"input": {…}}]', err=True)
-        return FAILED if failed or problems else DONE
+            tried = await _test_examples(stead, is_wanted, prints=not as_json)
+        if as_json:
+            found = [problem.to_json() for problem in problems]
+            echo_json({"examples": [one.to_json() for one in tried], "problems": found})
+        else:
+            _print_outcome(tried, problems)
+        return FAILED if problems or any(one.reason is not None for one in tried) else DONE
 
     return invocation.run(run(), level=logging.ERROR)
 
 
-@click.command("schema")
-def print_schema() -> None:
+@click.command("schema", epilog=examples("toolstead tools schema > tools.schema.json"))
+@common_options
+def print_schema(invocation: CommandContext) -> None:
     """Print the JSON Schema of tool files, for editors."""
+    del invocation  # every command takes the common options
     from toolstead.tools.sources.json_format import format_schema
 
     click.echo(json.dumps(format_schema(), indent=2))
 
 
-async def _test_examples(stead: Toolstead, is_wanted: Callable[[Path, str], bool]) -> tuple[list[str | None], int]:
-    """Run the examples; why each failed, None for one that did not, and how many of them were built only."""
+class TriedExample(SentStruct, frozen=True, kw_only=True):
+    """An example of a tool file, as it went.
+
+    Attributes:
+        tool: The tool's name.
+        number: Which of its examples, from 1.
+        ok: Whether the answer was as expected.
+        was_run: Whether it was run; else it was only built.
+        reason: Why it failed.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"reason"})
+
+    tool: str
+    number: int
+    ok: bool
+    was_run: bool
+    reason: str | None = None
+
+
+async def _test_examples(
+    stead: Toolstead, is_wanted: Callable[[Path, str], bool], *, prints: bool
+) -> list[TriedExample]:
+    """Run the examples, and print each as it ends."""
     examples = [
         (name, number, example)
         for file in stead.tool_files()
@@ -124,15 +157,40 @@ async def _test_examples(stead: Toolstead, is_wanted: Callable[[Path, str], bool
         if is_wanted(file.path, name)
         for number, example in enumerate(listed, start=1)
     ]
-    reasons: list[str | None] = []
+    tried: list[TriedExample] = []
     for name, number, example in examples:
         reason = await _try_example(stead, name, example)
-        reasons.append(reason)
-        note = "" if example.run else " (built, not run)"
-        click.echo(f"{'ok  ' if reason is None else 'FAIL'} {name} example {number}{note}")
-        if reason is not None:
-            click.echo("     " + reason.rstrip("\n").replace("\n", "\n     "))
-    return reasons, sum(not example.run for _, _, example in examples)
+        one = TriedExample(tool=name, number=number, ok=reason is None, was_run=example.run, reason=reason)
+        tried.append(one)
+        if prints:
+            _print_example(one)
+    return tried
+
+
+def _print_example(one: TriedExample) -> None:
+    mark = paint_text("ok  ", "good") if one.ok else paint_text("FAIL", "bad")
+    click.echo(f"{mark} {one.tool} example {one.number}{'' if one.was_run else ' (built, not run)'}")
+    if one.reason is not None:
+        click.echo("     " + one.reason.rstrip("\n").replace("\n", "\n     "))
+
+
+def _print_outcome(tried: Sequence[TriedExample], problems: Sequence[Problem]) -> None:
+    from toolstead.tools.sources.json_files import describe_problem
+
+    for problem in problems:
+        click.echo(f"{paint_text('FAIL', 'bad')} {describe_problem(problem)}")
+    failed, built = (sum(not one.ok for one in tried), sum(not one.was_run for one in tried))
+    not_run = f" ({built} built, not run)" if built else ""
+    counted = f"{count_noun(len(tried), 'example')}{not_run}, {failed or 'none'} failed"
+    click.echo(f"{counted}, {_count_problems(len(problems))}", err=True)
+    if not tried:
+        click.echo('note: no example was run; give a tool "examples": [{"input": {…}}]', err=True)
+
+
+def _is_path(name: str) -> bool:
+    """Whether a word means a file or a folder: by its look, or as a folder that has tool files."""
+    looks = name.endswith(".json") or "/" in name or name in (".", "..")
+    return looks or any(Path(name).glob("*.json"))
 
 
 async def _try_example(stead: Toolstead, name: str, example: Example) -> str | None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun
+from toolstead.console.cli.colour import paint_text
+from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun, echo_json, examples, json_option
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import DuplicateToolError, ToolsteadError
 
@@ -22,61 +23,77 @@ if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
     from toolstead.tools.sources.json_file import LoadedFile
 
-_GUESSES = """\
-Description, schema and example are guesses; edit them. The example is built
-and checked, and not run as long as it says "run": false.
-"""
 _WITH_METHOD = re.compile(r"\s*([A-Za-z]+)\s+(\S.*)", re.DOTALL)
 
 
-@click.command("new")
+@click.command(
+    "new",
+    epilog=examples(
+        "toolstead tools new find --shell 'grep -rnF -- {{text}} {{dir}} || true'",
+        "toolstead tools new get-user --http 'GET https://example.com/users/{{id}}'",
+        "toolstead tools new add-issue --http 'POST https://git.example.com/issues' \\",
+        "    --header 'Authorization: Bearer ${GIT_TOKEN}' --param title:string",
+        "toolstead tools new notes --file ~/notes --description 'Read my notes.'",
+    ),
+)
 @click.argument("name")
 @click.option("--shell", "command", metavar="COMMAND", help="Run a command, such as 'rg -n {{pattern}} {{dir}}'.")
 @click.option("--http", "request", metavar="'METHOD URL'", help="Send a request; GET unless a method is given.")
 @click.option("--method", metavar="METHOD", help="The method of --http, where it does not stand before the URL.")
+@click.option(
+    "--header",
+    "headers",
+    metavar="'NAME: VALUE'",
+    multiple=True,
+    help="A header of --http; ${SECRET} in it is taken from the environment when the tool is called. Repeatable.",
+)
 @click.option("--file", "folder", metavar="FOLDER", help="Read files inside a folder.")
+@click.option(
+    "--param",
+    "parameters",
+    metavar="NAME:TYPE[=DEFAULT]",
+    multiple=True,
+    help="Declare a parameter: string, integer, number, boolean or array; NAME? may be left out. Those of --http that "
+    "are not in the URL go into the body, or into the query of a GET. Repeatable.",
+)
 @click.option("--description", metavar="TEXT", help="What the tool does, for the model; else drafted.")
 @click.option("--in-project", is_flag=True, help="Into the project's .toolstead/tools, not into your own folder.")
 @click.option("--edit", is_flag=True, help="Open it in $VISUAL or $EDITOR, and check it afterwards.")
+@json_option
 @common_options
 def new_tool(
-    invocation: CommandContext,
-    *,
-    name: str,
-    command: str | None,
-    request: str | None,
-    method: str | None,
-    folder: str | None,
-    description: str | None,
-    in_project: bool,
-    edit: bool,
+    invocation: CommandContext, *, name: str, in_project: bool, edit: bool, as_json: bool, **given: Any
 ) -> int:
     """Write a tool file from a command, a request or a folder.
 
-    {{placeholders}} become parameters, their types guessed from their names. Nothing is run, and no
-    file is ever written over. stdout is the file's path. Exit status: 0 done, 1 the edited file has
+    {{placeholders}} become parameters, their types guessed from their names unless --param declares them. Nothing
+    is run, and no file is ever written over. stdout is the file's path. Exit status: 0 done, 1 the edited file has
     a problem, 2 nothing was written.
     """
     from toolstead.app.authoring import authoring_folder, find_editor
 
-    document = _draft_tool(
-        name, command=command, request=request, method=method, folder=folder, description=description
-    )
+    if edit and as_json:
+        raise click.UsageError("--edit is for people and --json for programs; give one of them")
+    document = _draft_tool(name, **given)
     _validate_draft(document)
     editor = find_editor(at_terminal=sys.stdin.isatty() and sys.stdout.isatty()) if edit else None
     path = authoring_folder(invocation.find_places(), in_project=in_project) / f"{name}.json"
     callable_now = invocation.run(_write(invocation, name, path, document, in_project=in_project), level=logging.ERROR)
+    tool = document["tools"][0]
+    if as_json:
+        echo_json({"path": str(path), "tool": tool, "advice": _find_advice(tool), "callable": callable_now})
+        return DONE
     click.echo(str(path))
     if edit:
         if editor is None:
             click.echo(f"no editor is set: set VISUAL or EDITOR, or open {path} yourself", err=True)
             return FAILED
         return _edit_file(invocation, [*editor, str(path)], path, in_project=in_project)
-    tool = document["tools"][0]
     _present_tool(tool)
     for host in tool["handler"].get("allowedHosts", ()):
         click.echo(f'It may reach {host}, which is private: "allowedHosts" names it.', err=True)
-    click.echo(_GUESSES, err=True)
+    _print_drafted(tool, **given)
+    _print_advice(tool)
     _print_next(name, tool["examples"][0]["input"], path, in_project=in_project)
     if not in_project and not callable_now:
         click.echo(
@@ -93,24 +110,37 @@ def _draft_tool(
     command: str | None,
     request: str | None,
     method: str | None,
+    headers: tuple[str, ...],
     folder: str | None,
+    parameters: tuple[str, ...],
     description: str | None,
 ) -> dict[str, Any]:
     from toolstead.tools.sources.json_draft import draft_file_read, draft_http, draft_shell
+    from toolstead.tools.sources.json_parameters import read_headers, read_parameters
 
-    if sum(given is not None for given in (command, request, folder)) != 1:
+    if sum(one is not None for one in (command, request, folder)) != 1:
         raise click.UsageError("give one of --shell COMMAND, --http 'METHOD URL' and --file FOLDER")
-    if method is not None and request is None:
-        raise click.UsageError("--method belongs to --http URL")
+    if request is None and (method is not None or headers):
+        raise click.UsageError(f"--{'method' if method is not None else 'header'} belongs to --http URL")
+    if folder is not None and parameters:
+        raise click.UsageError("--param belongs to --shell and --http; a tool that reads files takes their path")
+    declared = read_parameters(parameters)
     if command is not None:
-        return draft_shell(name, command, description=description)
+        return draft_shell(name, command, description=description, declared=declared)
     if folder is not None:
         return draft_file_read(name, folder, description=description)
     found = _WITH_METHOD.fullmatch(request or "")
-    given, url = found.groups() if found else ("", request or "")
-    if given and method and given.upper() != method.upper():
-        raise click.UsageError(f"--http gives {given} and --method {method}; give one method")
-    return draft_http(name, (given or method or "GET").upper(), url.strip(), description=description)
+    before, url = found.groups() if found else ("", request or "")
+    if before and method and before.upper() != method.upper():
+        raise click.UsageError(f"--http gives {before} and --method {method}; give one method")
+    return draft_http(
+        name,
+        (before or method or "GET").upper(),
+        url.strip(),
+        description=description,
+        declared=declared,
+        headers=read_headers(headers),
+    )
 
 
 def _validate_draft(document: dict[str, Any]) -> None:
@@ -193,6 +223,8 @@ def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in
         return FAILED
     if not file.tools:
         click.echo(f"{path} holds no tool", err=True)
+    for tool in json.loads(path.read_bytes())["tools"]:
+        _print_advice(tool)
     for tool in file.tools:
         examples = file.examples.get(tool.info.name, ())
         _present_tool(
@@ -219,8 +251,37 @@ def _present_tool(tool: Any) -> None:
     schema = tool["inputSchema"]
     required = schema.get("required", ())
     names = [name if name in required else f"[{name}]" for name in schema.get("properties", {})]
-    click.echo(f"\n  {click.style(tool['name'], bold=True)} {' '.join(names)}".rstrip(), err=True)
+    click.echo(f"\n  {paint_text(tool['name'], 'name')} {' '.join(names)}".rstrip(), err=True)
     click.echo(textwrap.indent(textwrap.fill(tool["description"], 76), "  ") + "\n", err=True)
+
+
+def _print_drafted(tool: Any, *, description: str | None, parameters: tuple[str, ...], **_: Any) -> None:
+    """Say what of the file is drafted, so that the rest need not be looked at."""
+    names = tool["inputSchema"]["properties"]
+    drafted = ["description"] if description is None else []
+    if names:
+        drafted.append("types" if not parameters else "descriptions of parameters")
+        drafted.append("example")
+    if drafted:
+        listed = " and ".join(filter(None, (", ".join(drafted[:-1]), drafted[-1])))
+        click.echo(f"The {listed} {'is a draft' if len(drafted) == 1 else 'are drafts'}; edit the file.", err=True)
+    click.echo('The example is checked, and not run as long as it says "run": false.\n', err=True)
+
+
+def _find_advice(tool: Any) -> list[str]:
+    from toolstead.app.authoring import find_program, is_variable_set
+    from toolstead.tools.sources.json_advice import advise_author
+
+    return list(advise_author(tool, find_program=find_program, is_set=is_variable_set))
+
+
+def _print_advice(tool: Any) -> None:
+    advice = _find_advice(tool)
+    for sentence in advice:
+        lines = textwrap.fill(f"warning: {sentence}", 79, subsequent_indent="  ", break_on_hyphens=False)
+        click.echo(lines.replace("warning", paint_text("warning", "warning"), 1), err=True)
+    if advice:
+        click.echo(err=True)
 
 
 def _print_next(name: str, example: Any, path: Path, *, in_project: bool) -> None:

@@ -6,113 +6,227 @@ import functools
 import json
 import logging
 import textwrap
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolstead.app.tool_client import HttpTools, InProcessTools
 from toolstead.console.cli.arguments import read_arguments
+from toolstead.console.cli.colour import paint_text
+from toolstead.console.cli.columns import render_table
 from toolstead.console.cli.group import (
     DONE,
     FAILED,
     WRONG_USAGE,
+    CommandGroup,
     client_command,
+    common_options,
+    count_noun,
+    echo_json,
+    examples,
     json_option,
+    run_with_client,
     stead_command,
+    table_width,
     terminal_width,
     url_option,
 )
 from toolstead.console.cli.tool_files import check_files, print_schema, test_files
 from toolstead.console.cli.tool_new import new_tool
-from toolstead.types.content import Text
-from toolstead.types.result import Failure, ToolResult
+from toolstead.console.cli.tool_results import ProgressLine, check_output, print_content, write_output
+from toolstead.errors import UnknownToolError, find_nearest
+from toolstead.schema.visible import escape_unseen
 
 if TYPE_CHECKING:
     from toolstead.app.client import SteadClient
     from toolstead.app.stead import Toolstead
-    from toolstead.types.tool import ToolInfo
+    from toolstead.console.cli.invocation import CommandContext
+
+MOST_QUARANTINED = 20
+"""Problems that `list` shows one by one."""
+_OPEN_KEYS = frozenset(
+    (
+        "$ref",
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "dependentSchemas",
+        "if",
+        "oneOf",
+        "patternProperties",
+        "propertyNames",
+        "unevaluatedProperties",
+    )
+)
+"""Keywords that say themselves which other names a schema takes."""
+
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the image or other data of the answer into a file; of a text, the text.",
+)
+
+Tools = InProcessTools | HttpTools
 
 
-@click.group("tools")
+@click.group(
+    "tools",
+    cls=CommandGroup,
+    epilog=examples(
+        "toolstead tools list",
+        "toolstead tools call git-status",
+        "toolstead tools new todos --shell 'grep -rn TODO {{dir}} || true'",
+    ),
+)
 def tools() -> None:
     """List, show, call and switch tools."""
 
 
-@tools.command("list")
+def _tool_command(
+    command: Callable[..., Coroutine[Any, Any, int | None]] | None = None, *, level: int = logging.ERROR
+) -> Any:
+    """A command that is given the tools of this project, in this process; with `--url`, those of a server."""
+    if command is None:
+        return functools.partial(_tool_command, level=level)
+
+    @url_option
+    @common_options
+    @functools.wraps(command)
+    def run_command(invocation: CommandContext, *, url: str | None, **given: Any) -> int | None:
+        async def ask_client(client: SteadClient) -> int | None:
+            return await command(client.tools, **given)
+
+        async def ask_stead() -> int | None:
+            async with invocation.make_stead() as stead:
+                return await command(InProcessTools(stead), **given)
+
+        if url is not None:
+            return run_with_client(invocation, url, ask_client)
+        return invocation.run(ask_stead(), level=level)
+
+    return run_command
+
+
+@tools.command(
+    "list",
+    epilog=examples(
+        "toolstead tools list", "toolstead tools list --json", "toolstead tools list --url http://127.0.0.1:8420"
+    ),
+)
 @json_option
-@functools.partial(stead_command, level=logging.CRITICAL)  # it shows itself what is quarantined
-async def list_tools(stead: Toolstead, *, as_json: bool) -> None:
-    """List the tools of this project."""
-    from toolstead.tools.sources.json_files import describe_problem
+@_tool_command(level=logging.CRITICAL)  # it shows itself what is quarantined
+async def list_tools(tools: Tools, *, as_json: bool) -> None:
+    """List the tools of this project.
 
-    shown = stead.registry.list_tools()
+    Tools that are switched off are listed as such. What is quarantined goes to stderr, with the reason.
+    """
+    found = await tools.list_tools()
+    problems: list[dict[str, Any]] = found["quarantined"]
     if as_json:
-        click.echo(json.dumps({"tools": [tool.to_json() for tool in shown]}, indent=2))
+        echo_json({"tools": found["tools"], "quarantined": problems})
+    elif found["tools"]:
+        _print_table(found["tools"])
     else:
-        _print_table(shown)
-    for problem in stead.registry.quarantined:
-        if problem not in stead.waiting:  # those are shown already
-            click.echo(f"quarantined: {describe_problem(problem)}", err=True)
-    if stead.wide_root:
-        click.echo(f"file-reader is switched off: {stead.wide_root}", err=True)
+        click.echo("No tools can be called here.", err=True)
+    for problem in problems[:MOST_QUARANTINED]:
+        click.echo(f"quarantined: {_describe_problem(problem)}", err=True)
+    if len(problems) > MOST_QUARANTINED:
+        click.echo(f"quarantined: {count_noun(len(problems) - MOST_QUARANTINED, 'more problem')}", err=True)
+    if any(str(problem["source"]).endswith(".json") for problem in problems):
+        click.echo(f"{count_noun(len(problems), 'problem')}; after a fix: toolstead tools check", err=True)
+    for note in found["notes"]:
+        click.echo(note, err=True)
 
 
-@tools.command("show")
+@tools.command(
+    "show",
+    epilog=examples(
+        "toolstead tools show file-reader", """toolstead tools show find-text --input '{"text": "TODO"}'"""
+    ),
+)
 @click.argument("name")
 @click.option("--input", "given", metavar="JSON", help="Show what would run for these arguments; nothing is run.")
 @json_option
-@stead_command
-async def show_tool(stead: Toolstead, *, name: str, given: str | None, as_json: bool) -> None:
+@_tool_command
+async def show_tool(tools: Tools, *, name: str, given: str | None, as_json: bool) -> None:
     """Show one tool: what it does, where it comes from, its schema."""
-    info = _find_tool(stead, name)
+    tool = await tools.read_tool(name, callable_only=given is not None)
     if given is not None:
-        preview = stead.registry.preview_call(name, read_arguments((), given, info.input_schema))
-        click.echo(json.dumps(preview, indent=2, ensure_ascii=False))
+        arguments = read_arguments((), given, tool["inputSchema"])
+        _mention_unknown(tool, arguments)
+        echo_json(await tools.preview_call(name, arguments))
     elif as_json:
-        click.echo(json.dumps(info.to_json(), indent=2))
+        echo_json(tool)
     else:
-        click.echo(click.style(info.name, bold=True) + f"  ({_describe_source(info)})")
-        click.echo(textwrap.fill(info.description, terminal_width(), replace_whitespace=False))
-        for title, schema in (("Input", info.input_schema), ("Output", info.output_schema)):
+        click.echo(f"{paint_text(tool['name'], 'name')}  ({_describe_source(tool)})")
+        if not tool["enabled"]:
+            click.echo(f"It is switched off. Switch it on: toolstead tools enable {name}")
+        click.echo(textwrap.fill(tool["description"], terminal_width(), replace_whitespace=False))
+        for title, schema in (("Input", tool["inputSchema"]), ("Output", tool.get("outputSchema"))):
             if schema is not None:
                 click.echo(f"\n{title}")
                 _print_schema(schema)
 
 
-@tools.command("call")
+@tools.command(
+    "call",
+    epilog=examples(
+        "toolstead tools call git-status",
+        "toolstead tools call file-reader path=README.md endLine=5",
+        "toolstead tools call file-reader path=logo.png -o logo.png",
+        """echo '{"path": "README.md"}' | toolstead tools call file-reader --input -""",
+    ),
+)
 @click.argument("name")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]…")
 @click.option("--input", "given", metavar="JSON", help="All arguments as one JSON object; - reads stdin.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
-@stead_command
-async def call_tool(stead: Toolstead, *, name: str, pairs: tuple[str, ...], given: str | None, as_json: bool) -> int:
+@output_option
+@_tool_command
+async def call_tool(
+    tools: Tools, *, name: str, pairs: tuple[str, ...], given: str | None, as_json: bool, output: Path | None
+) -> int:
     """Call a tool and print its answer.
 
     KEY=VALUE is read by the schema's type, KEY:=JSON is JSON. stdout is the tool's text, everything
     else goes to stderr. Exit status: 0 done, 1 the tool answered with an error, 2 wrong usage.
     """
-    arguments = read_arguments(pairs, given, _find_tool(stead, name).input_schema)
-    result = await _call_tool(stead, name, arguments)
-    _print_result(result, as_json=as_json)
-    if not result.is_error:
-        return DONE
-    return WRONG_USAGE if result.failure is Failure.INVALID_ARGUMENTS else FAILED
+    check_output(output)
+    tool = await tools.read_tool(name)
+    arguments = read_arguments(pairs, given, tool["inputSchema"])
+    _mention_unknown(tool, arguments)
+    progress = ProgressLine()
+    try:
+        async with _ask_at_terminal(tools):
+            result, is_wrong_usage = await tools.call_tool(name, arguments, on_progress=progress.show_progress)
+    finally:
+        progress.clear()
+    status = DONE if not result["isError"] else WRONG_USAGE if is_wrong_usage else FAILED
+    return _print_result(result, status, as_json=as_json, output=output)
 
 
-@tools.command("result")
+@tools.command("result", epilog=examples("toolstead tools result res_660888db"))
 @click.argument("handle")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
+@output_option
 @stead_command
-async def show_result(stead: Toolstead, *, handle: str, as_json: bool) -> None:
+async def show_result(stead: Toolstead, *, handle: str, as_json: bool, output: Path | None) -> int:
     """Print the whole of an answer that was shown in part, by its HANDLE or its address."""
+    check_output(output)
     kept = await stead.kept_result(handle)
     if as_json:
-        click.echo(json.dumps(kept, indent=2, ensure_ascii=False))
-        return
-    for part in kept["content"]:
-        click.echo(part["text"] if part["type"] == "text" else f"[{part['type']}]", nl=part["type"] != "text")
+        echo_json(kept)
+    elif output is None:
+        print_content(kept["content"])
+    return DONE if output is None else write_output(kept["content"], output)
 
 
-@tools.command("enable")
+@tools.command("enable", epilog=examples("toolstead tools enable web_fetch"))
 @click.argument("name")
 @stead_command
 async def enable_tool(stead: Toolstead, *, name: str) -> None:
@@ -120,7 +234,7 @@ async def enable_tool(stead: Toolstead, *, name: str) -> None:
     _switch_tool(stead, name, enabled=True)
 
 
-@tools.command("disable")
+@tools.command("disable", epilog=examples("toolstead tools disable web_fetch"))
 @click.argument("name")
 @stead_command
 async def disable_tool(stead: Toolstead, *, name: str) -> None:
@@ -128,7 +242,7 @@ async def disable_tool(stead: Toolstead, *, name: str) -> None:
     _switch_tool(stead, name, enabled=False)
 
 
-@tools.command("reload")
+@tools.command("reload", epilog=examples("toolstead tools reload"))
 @url_option
 @json_option
 @client_command
@@ -142,60 +256,82 @@ async def reload_tools(client: SteadClient, *, as_json: bool) -> int:
             click.echo(f"the server at {client.lost_server} does not answer any more", err=True)
         click.echo("no server runs for this project; the files were read by this command only", err=True)
     if as_json:
-        click.echo(json.dumps(answer, indent=2))
+        echo_json(answer)
     else:
         _print_changes(answer)
     return DONE if answer["success"] else FAILED
 
 
-async def _call_tool(stead: Toolstead, name: str, arguments: dict[str, Any]) -> ToolResult:
-    """Call a tool; where an approval is wanted, the person at this terminal is asked."""
+def _ask_at_terminal(tools: Tools) -> AbstractAsyncContextManager[object]:
+    """Where a call of this process waits for an approval, ask the person at this terminal while open."""
     from toolstead.app.approval_client import InProcessApprovals
     from toolstead.console.cli.approval_prompt import ApprovalPrompts
 
-    async with ApprovalPrompts(InProcessApprovals(stead)):
-        return await stead.call(name, arguments)
+    if isinstance(tools, HttpTools):
+        return nullcontext()
+    return ApprovalPrompts(InProcessApprovals(tools.stead))
 
 
 for command in (new_tool, check_files, test_files, print_schema):
     tools.add_command(command)
+for name in ("enable", "disable", "reload", "result", "schema"):  # the page has them in the order of their use
+    tools.commands[name] = tools.commands.pop(name)
 
 
 def _switch_tool(stead: Toolstead, name: str, *, enabled: bool) -> None:
+    """Switch a tool; a name that no tool has is refused where it is a slip, or where nothing was switched off.
+
+    Raises:
+        UnknownToolError: No tool has this name; the nearest is in the text.
+    """
     from toolstead.app.state import Switches
 
-    known = stead.registry.holds(name)
-    changed = Switches(stead.places.data).set_tool_enabled(name, enabled)
+    registry, switches = stead.registry, Switches(stead.places.data)
+    broken = (problem.tool_name for problem in registry.quarantined if problem.tool_name)
+    known = {*(tool.name for tool in (*registry.list_tools(), *registry.list_disabled())), *broken}
+    is_known = registry.holds(name) or name in known or (enabled and name in switches.read().disabled_tools)
+    nearest = find_nearest(name, known)
+    if not is_known and (enabled or nearest):
+        raise UnknownToolError(name, tuple(nearest[:1]))
+    changed = switches.set_tool_enabled(name, enabled)
     click.echo(f"{name} is {'now' if changed else 'already'} switched {'on' if enabled else 'off'}", err=True)
-    if not known:
+    if not is_known:
         click.echo(f"note: no tool of this project is called {name!r} at the moment", err=True)
 
 
-def _find_tool(stead: Toolstead, name: str) -> ToolInfo:
-    info = stead.registry.get_tool_info(name)
-    if info is None:
-        raise stead.registry.unknown_tool(name)
-    return info
-
-
-def _print_table(shown: list[ToolInfo]) -> None:
-    if not shown:
-        click.echo("No tools can be called here.", err=True)
+def _mention_unknown(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    """Name the arguments that a tool has no parameter for, where its schema lets any name pass."""
+    schema: Any = tool["inputSchema"]
+    properties: Mapping[str, Any] = schema.get("properties") or {}
+    if not properties or _OPEN_KEYS & schema.keys():
         return
-    wide = min(max(len(tool.name) for tool in shown), 40)
-    origin = max(len(_describe_source(tool)) for tool in shown)
-    room = max(terminal_width() - wide - origin - 4, 20)
-    for tool in shown:
-        summary = textwrap.shorten(tool.description.split("\n\n", 1)[0], room, placeholder=" …")
-        click.echo(
-            f"{click.style(tool.name.ljust(wide), bold=True)}  {_describe_source(tool).ljust(origin)}  {summary}"
+    for name in arguments.keys() - properties.keys():
+        nearest = find_nearest(name, properties)
+        hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has: {', '.join(properties)}"
+        click.echo(f"note: {tool['name']} has no parameter {name[:100]!r}; {hint}", err=True)
+
+
+def _print_table(tools: Sequence[Mapping[str, Any]]) -> None:
+    rows = [
+        (
+            tool["name"],
+            _describe_source(tool),
+            ("" if tool["enabled"] else "(switched off) ") + tool["description"].split("\n\n", 1)[0],
         )
+        for tool in tools
+    ]
+    off = [number for number, tool in enumerate(tools) if not tool["enabled"]]
+    head = ("NAME", "SOURCE", "DESCRIPTION")
+    click.echo("\n".join(render_table(head, rows, width=table_width(), dimmed=off)))
 
 
-def _describe_source(tool: ToolInfo) -> str:
-    provenance = tool.provenance
-    owner = provenance.plugin_name or provenance.agent_name
-    return f"{provenance.source} {owner}" if owner else provenance.source
+def _describe_source(tool: Mapping[str, Any]) -> str:
+    """Where a tool comes from, as a person calls it: a tool file is a file, not a plugin."""
+    if tool["source"] == "plugin" and str(tool.get("origin", "")).endswith(".json"):
+        return f"file {Path(tool['origin']).name}"
+    owner = tool.get("pluginName") or tool.get("agentName")
+    source = {"builtin": "built in"}.get(tool["source"], tool["source"])
+    return f"{source} {owner}" if owner else source
 
 
 def _print_schema(schema: Any) -> None:
@@ -213,15 +349,22 @@ def _print_schema(schema: Any) -> None:
             click.echo(textwrap.fill(text, terminal_width(), initial_indent="    ", subsequent_indent="    "))
 
 
-def _print_result(result: ToolResult, *, as_json: bool) -> None:
+def _print_result(result: Mapping[str, Any], status: int, *, as_json: bool, output: Path | None) -> int:
+    """Print a result, or write it into a file; give the exit status."""
     if as_json:
-        click.echo(json.dumps(result.to_json(), ensure_ascii=False))
-        return
-    for part in result.content:
-        if isinstance(part, Text):
-            click.echo(part.text, err=result.is_error, nl=not part.text.endswith("\n"))
-        else:
-            click.echo(f"[{type(part).__name__}; print it with --json]", err=True)
+        click.echo(json.dumps(result, ensure_ascii=False))
+    elif status != DONE or output is None:
+        print_content(result["content"], is_error=status != DONE)
+    if output is None or status != DONE:
+        return status
+    return write_output(result["content"], output)
+
+
+def _describe_problem(problem: Mapping[str, Any]) -> str:
+    """What was quarantined, in the format of compiler messages."""
+    place = f"{problem['source']}:{problem['line']}:{problem['column']}" if "line" in problem else problem["source"]
+    tool = f"tool {problem['toolName']!r}: " if "toolName" in problem else ""
+    return f"{escape_unseen(place)}: {tool}{problem['message']}"
 
 
 def _print_changes(answer: dict[str, Any]) -> None:
@@ -232,7 +375,5 @@ def _print_changes(answer: dict[str, Any]) -> None:
                 mark = "breaks callers" if change["breaking"] else "harmless"
                 click.echo(f"         {change['pointer']}: {change['change']} ({mark})")
     for error in answer["errors"]:
-        place = f"{error['source']}:{error['line']}:{error['column']}" if "line" in error else error["source"]
-        tool = f"tool {error['toolName']!r}: " if "toolName" in error else ""
-        click.echo(f"{place}: {tool}{error['message']}")
+        click.echo(_describe_problem(error))
     click.echo(f"{answer['toolCount']} tools", err=True)

@@ -15,13 +15,13 @@ from toolstead.app.places import Places
 from toolstead.app.trust.approvals import TrustApproval, TrustStore, compare_snapshot
 from toolstead.app.trust.approved import ProjectTrust, TrustWatcher
 from toolstead.console.cli.approving import approve_project, ask_at_terminal
-from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun
+from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun, examples
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import TrustError
 from toolstead.schema.visible import escape_unseen
 
 
-@click.command("trust")
+@click.command("trust", epilog=examples("toolstead trust", "toolstead trust --list"))
 @click.option("--follow", is_flag=True, help="Approve every change as it comes, until interrupted: for authors.")
 @click.option("--list", "listing", is_flag=True, help="List the projects you trust.")
 @click.option("--revoke", is_flag=True, help="Revoke the approval of this project.")

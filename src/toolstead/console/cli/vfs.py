@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from toolstead.app.client import SteadClient
+from toolstead.console.cli.columns import render_table
 from toolstead.console.cli.group import (
     FAILED,
+    CommandGroup,
     client_command,
     count_noun,
     echo_json,
     echo_text,
+    examples,
     json_option,
+    table_width,
     url_option,
 )
 from toolstead.errors import ToolsteadError
@@ -24,24 +28,23 @@ from toolstead.schema.visible import escape_unseen
 
 MOST_DIFF_LINES = 100_000
 MOST_PROBLEMS = 20
-_LONGEST_AUTHOR = 16
 
 _T = TypeVar("_T", bound=Callable[..., Any])
 
 
-@click.group("vfs")
+@click.group("vfs", cls=CommandGroup, epilog=examples("toolstead vfs ls", "toolstead vfs cat plan.md"))
 def vfs() -> None:
     """See, restore, export and import the files that agents share."""
 
 
-def file_command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+def file_command(name: str, *, epilog: str) -> Callable[[Callable[..., Any]], click.Command]:
     """A command on the files of one thread tree."""
 
     def decorate(command: Callable[..., Any]) -> click.Command:
         thread = click.option(
             "--thread", "thread_id", metavar="ID", default="default", show_default=True, help="A thread of the tree."
         )
-        return vfs.command(name)(thread(url_option(client_command(command))))
+        return vfs.command(name, epilog=epilog)(thread(url_option(client_command(command))))
 
     return decorate
 
@@ -51,7 +54,7 @@ def version_option(name: str, text: str, *, required: bool = False) -> Callable[
     return click.option(name, type=click.IntRange(1, 10**9 - 1), metavar="N", required=required, help=text)
 
 
-@file_command("ls")
+@file_command("ls", epilog=examples("toolstead vfs ls", "toolstead vfs ls notes/ --thread thread_660888db"))
 @click.argument("prefix", default="")
 @json_option
 async def list_files(client: SteadClient, *, thread_id: str, prefix: str, as_json: bool) -> None:
@@ -65,22 +68,26 @@ async def list_files(client: SteadClient, *, thread_id: str, prefix: str, as_jso
     elif not found:
         which = f" whose path begins with {prefix!r}" if prefix else ""
         click.echo(f"there are no files{which} in the tree of thread {thread_id!r}", err=True)
-    for file in () if as_json else found:
-        echo_text(f"{_render_version(file)}  {file['path']}")
+    else:
+        _print_versions(found, "PATH", "path")
 
 
-@file_command("cat")
+@file_command("cat", epilog=examples("toolstead vfs cat plan.md", "toolstead vfs cat plan.md --version 2"))
 @click.argument("path")
 @version_option("--version", "An older version; the newest unless given.")
-async def show_file(client: SteadClient, *, thread_id: str, path: str, version: int | None) -> None:
+@json_option
+async def show_file(client: SteadClient, *, thread_id: str, path: str, version: int | None, as_json: bool) -> None:
     """Print a file."""
     file = await client.files.read_file(thread_id, path, version)
+    if as_json:
+        echo_json(file)
+        return
     if file.get("deleted"):
         click.echo(f"version {version} of {path} is its deletion, so that there is no text", err=True)
     echo_text(file["content"], nl=False)
 
 
-@file_command("log")
+@file_command("log", epilog=examples("toolstead vfs log plan.md"))
 @click.argument("path")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="At most so many.")
 @json_option
@@ -93,13 +100,12 @@ async def list_versions(client: SteadClient, *, thread_id: str, path: str, limit
     if as_json:
         echo_json({"versions": found})
         return
-    for file in found:
-        echo_text(f"{_render_version(file)}  {file.get('runId', '')}".rstrip())
+    _print_versions(found, "RUN", "runId")
     if len(found) == limit and found[-1]["version"] > 1:
         click.echo(f"{count_noun(found[-1]['version'] - 1, 'older version')}: --limit shows more", err=True)
 
 
-@file_command("diff")
+@file_command("diff", epilog=examples("toolstead vfs diff plan.md", "toolstead vfs diff plan.md --from 1 --to 3"))
 @click.argument("path")
 @version_option("--from", "The older version; the one before --to unless given.")
 @version_option("--to", "The newer version; the newest unless given.")
@@ -118,7 +124,7 @@ async def show_difference(client: SteadClient, *, thread_id: str, path: str, **g
         click.echo(f"versions {before} and {after} of {path} are alike", err=True)
 
 
-@file_command("restore")
+@file_command("restore", epilog=examples("toolstead vfs restore plan.md --version 2"))
 @click.argument("path")
 @version_option("--version", "The version whose text is written again.", required=True)
 async def restore_file(client: SteadClient, *, thread_id: str, path: str, version: int) -> None:
@@ -130,7 +136,7 @@ async def restore_file(client: SteadClient, *, thread_id: str, path: str, versio
     click.echo(f"{file['path']}: version {written['version']} has the text of version {version} again", err=True)
 
 
-@file_command("export")
+@file_command("export", epilog=examples("toolstead vfs export copies"))
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 async def export_files(client: SteadClient, *, thread_id: str, folder: Path, force: bool) -> None:
@@ -153,7 +159,7 @@ async def export_files(client: SteadClient, *, thread_id: str, folder: Path, for
     click.echo(f"{count_noun(len(found), 'file')} written to {folder}", err=True)
 
 
-@file_command("import")
+@file_command("import", epilog=examples("toolstead vfs import notes"))
 @click.argument("source", type=click.Path(path_type=Path, exists=True), metavar="FOLDER|FILE")
 async def import_files(client: SteadClient, *, thread_id: str, source: Path) -> int | None:
     """Share a file, or every file of a folder.
@@ -181,9 +187,17 @@ async def import_files(client: SteadClient, *, thread_id: str, source: Path) -> 
     return FAILED if refused else None
 
 
-def _render_version(file: Mapping[str, Any]) -> str:
-    author = file["author"]
-    author = author if len(author) <= _LONGEST_AUTHOR else f"{author[: _LONGEST_AUTHOR - 1]}…"
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(file["createdAt"]))
-    size = "deleted" if file.get("deleted") else f"{file['size']:,}"
-    return f"{file['version']:>4}  {size:>9}  {when}  {author:<9}"
+def _print_versions(found: Sequence[Mapping[str, Any]], title: str, key: str) -> None:
+    """Versions of files as a table; its last column is the member `key` of each."""
+    rows = [
+        (
+            str(file["version"]),
+            "deleted" if file.get("deleted") else f"{file['size']:,}",
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(file["createdAt"])),
+            file["author"],
+            file.get(key, ""),
+        )
+        for file in found
+    ]
+    head = ("VERSION", "BYTES", "WRITTEN", "BY", title)
+    click.echo("\n".join(render_table(head, rows, width=table_width(), right=(0, 1))))

@@ -14,14 +14,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
+from toolstead.errors import ToolsteadError, suggest
 from toolstead.tools.handlers.http_guard import why_refused
 from toolstead.tools.handlers.http_url import Url, load_url
 from toolstead.tools.handlers.template import PLACEHOLDER, TemplateError, slot_name
+from toolstead.tools.sources.json_parameters import DeclaredParameter
 
 SCHEMA_FILE = ".toolstead-schema.json"
 """The format's schema, beside the tool files. Hidden, so it is never taken for one."""
 
 Document = dict[str, Any]
+Declared = Mapping[str, DeclaredParameter]
+NONE_DECLARED: Declared = {}
 
 _WIDTH = 100
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -42,10 +46,11 @@ _MOST: Mapping[str, int] = {"minimum": 1, "default": 20}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Guess:
-    """What a parameter's name suggests: its schema, and a value for the example."""
+    """What a parameter's name suggests: its schema, a value for the example, and whether it may be left out."""
 
     schema: Mapping[str, Any]
     example: Any
+    is_optional: bool = False
 
 
 _OF_FILES = (
@@ -72,17 +77,36 @@ _TEXTS = (
 """The same wherever they stand."""
 
 
-def draft_shell(name: str, command: str, *, description: str | None = None) -> Document:
-    """A file with one tool that runs a command."""
+def draft_shell(
+    name: str, command: str, *, description: str | None = None, declared: Declared = NONE_DECLARED
+) -> Document:
+    """A file with one tool that runs a command.
+
+    Raises:
+        ToolsteadError: A parameter is declared that the command has not.
+    """
     text = f"Run `{_show_template(command)}`. Answers its output."
     guesses = {parameter: _guess_parameter(parameter, of_files=True) for parameter in find_placeholders(command)}
+    for parameter in declared:
+        if parameter not in guesses:
+            hint = suggest(parameter, guesses, otherwise=f"write {{{{{parameter}}}}} where it belongs")
+            raise ToolsteadError(f"--param {parameter}: the command has no such placeholder; {hint}")
+    guesses = _apply_declared(guesses, declared, of_files=True)
     return _build_document(
         name, text if description is None else description, guesses, {"type": "shell", "command": command}
     )
 
 
-def draft_http(name: str, method: str, url: str, *, description: str | None = None) -> Document:
-    """A file with one tool that sends a request.
+def draft_http(
+    name: str,
+    method: str,
+    url: str,
+    *,
+    description: str | None = None,
+    declared: Declared = NONE_DECLARED,
+    headers: Mapping[str, str] | None = None,
+) -> Document:
+    """A file with one tool that sends a request. What is declared and not in the URL becomes its body or its query.
 
     A host of this machine or of a private network is added to `allowedHosts`, because the
     author wrote it out. One that a parameter gives never is.
@@ -91,7 +115,10 @@ def draft_http(name: str, method: str, url: str, *, description: str | None = No
     if url.lstrip().startswith("{{") and guesses:
         origin = _text_schema(f"Where to send it: scheme and host, such as {_EXAMPLE_ORIGIN}.")
         guesses[next(iter(guesses))] = _Guess(schema=origin, example=_EXAMPLE_ORIGIN)
+    guesses = _apply_declared(guesses, declared, of_files=False)
     handler: dict[str, Any] = {"type": "http", "method": method, "url": url}
+    if headers:
+        handler["headers"] = dict(headers)
     if own := _private_host(url, guesses):
         handler["allowedHosts"] = [own]
     text = f"Send {method} {_show_template(url)}. Answers the body of the response."
@@ -124,6 +151,17 @@ def file_text(document: Mapping[str, Any]) -> str:
     return _laid_out(document, "") + "\n"
 
 
+def _apply_declared(guesses: Mapping[str, _Guess], declared: Declared, *, of_files: bool) -> dict[str, _Guess]:
+    """What is declared stands above what is guessed, and comes after it where nothing was."""
+    found = dict(guesses)
+    for name, one in declared.items():
+        guess = found.get(name) or _guess_parameter(name, of_files=of_files)
+        schema = one.make_schema(guess.schema)
+        example = guess.example if guess.schema["type"] == one.kind else one.example
+        found[name] = _Guess(schema=schema, example=example, is_optional=one.is_optional)
+    return found
+
+
 def _build_document(
     name: str,
     description: str,
@@ -131,13 +169,14 @@ def _build_document(
     handler: Mapping[str, Any],
     annotations: Mapping[str, bool] | None = None,
 ) -> Document:
-    required = [parameter for parameter, guess in guesses.items() if "default" not in guess.schema]
+    required = [name for name, guess in guesses.items() if "default" not in guess.schema and not guess.is_optional]
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {parameter: guess.schema for parameter, guess in guesses.items()},
     }
     if required:
         schema["required"] = required
+    schema["additionalProperties"] = False  # a misspelled argument is an error that names the right one
     tool: dict[str, Any] = {
         "name": name,
         "description": description,

@@ -182,7 +182,8 @@ def test_the_text_is_laid_out_for_people() -> None:
             "default": "."
           }
         },
-        "required": ["pattern"]
+        "required": ["pattern"],
+        "additionalProperties": false
       },
       "handler": {"type": "shell", "command": "rg {{pattern}} {{dir}}"},
       "examples": [
