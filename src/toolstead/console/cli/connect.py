@@ -338,7 +338,7 @@ def _report_connection(
     if copy is not None:
         echo_text(f"  before {request.shorten_path(copy)}")
     click.echo("")
-    for note in _find_notes(request, target):
+    for note in _find_notes(request, change, target):
         echo_text(f"Note: {note}")
     echo_text(f"{place.client.next_step}.")
     more = f" --name {place.name}" if place.name != OURS else ""
@@ -346,12 +346,14 @@ def _report_connection(
     echo_text(f"Undo: toolstead connect {place.client.name}{more} --remove")
 
 
-def _find_notes(request: Request, target: Target) -> list[str]:
+def _find_notes(request: Request, change: Change, target: Target) -> list[str]:
     """What a person should know about what was written."""
     notes: list[str] = []
     client = request.place.client
-    if client.name == "codex" and not request.is_free:
+    if client.name == "codex" and "default_tools_approval_mode" not in (change.entry or {}):
         notes.append("`codex exec` can ask nobody, and refuses tools that may write; --without-asking allows them.")
+    if client.name == "claude-desktop" and "--project" not in target.command:
+        notes.append("Claude Desktop starts it in no project of yours; --project PATH names one.")
     if target.token_env:
         start = (
             "must be set where it is started"
