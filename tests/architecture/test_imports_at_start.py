@@ -85,12 +85,13 @@ ASKED: list[dict[str, Any]] = [
 def start(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, set[str]]:
     """How many dataclasses a start defined, and the modules it loaded, when it had answered."""
     folder = tmp_path_factory.mktemp("start")
-    home = folder / "home"
+    home, work = folder / "home", folder / "work"
     home.mkdir()
+    work.mkdir()
     environ = {name: value for name, value in os.environ.items() if not name.startswith("TOOLSTEAD_")}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        cwd=folder,
+        cwd=work,
         env={**environ, "HOME": str(home), "TOOLSTEAD_HOME": str(home / ".toolstead")},
         input="".join(json.dumps(message) + "\n" for message in ASKED),
         capture_output=True,
