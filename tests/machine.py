@@ -241,6 +241,36 @@ def postgres() -> Path:
     return folder
 
 
+@functools.cache
+def nginx() -> Path:
+    """The nginx program.
+
+    Raises:
+        LackError: There is none, or it does not start.
+    """
+    return _find_program("nginx", "-v")
+
+
+@functools.cache
+def sqlite3() -> Path:
+    """SQLite's own program.
+
+    Raises:
+        LackError: There is none, or it does not start.
+    """
+    return _find_program("sqlite3", "--version")
+
+
+@functools.cache
+def systemd() -> Path:
+    """The program that verifies units of systemd.
+
+    Raises:
+        LackError: There is none, or it does not start.
+    """
+    return _find_program("systemd-analyze", "--version")
+
+
 def postgres_user() -> int | None:
     """Who may run Postgres, which refuses root; None for whoever runs the tests."""
     return pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
@@ -255,11 +285,14 @@ PROBES: dict[str, Callable[[], object]] = {
     "keyring": keyring,
     "models": models,
     "netns": netns,
+    "nginx": nginx,
     "node": node,
     "npm": npm,
     "postgres": postgres,
     "root": root,
+    "sqlite3": sqlite3,
     "suite": suite,
+    "systemd": systemd,
 }
 
 
@@ -293,6 +326,14 @@ def _find_package(name: str) -> None:
         found = None
     if found is None:
         raise LackError(f"the package {name} is not installed")
+
+
+def _find_program(name: str, asks_version: str) -> Path:
+    found = shutil.which(name, path=f"{_path()}:/usr/sbin")
+    if not found:
+        raise LackError(f"no {name} on PATH")
+    _run([found, asks_version], f"{name} does not start")
+    return Path(found)
 
 
 def _path() -> str:

@@ -39,7 +39,7 @@ class Block:
 
     @property
     def needs(self) -> list[str]:
-        """What its commands need besides Toolstead: `claude-code`, `model`."""
+        """What its commands need besides Toolstead: `claude-code`, `model`, `sqlite3`."""
         return [need for need in self.options.get("needs", "").split(",") if need]
 
 

@@ -50,6 +50,7 @@ def pages() -> list[Any]:
             needs = {need for block in blocks for need in block.needs}
             marks = [pytest.mark.requires("claude")] if "claude-code" in needs else []
             marks += [pytest.mark.requires("models")] if "model" in needs else []
+            marks += [pytest.mark.requires("sqlite3")] if "sqlite3" in needs else []
             marks += [pytest.mark.requires("netns")] if any("server" in block.options for block in blocks) else []
             found.append(pytest.param(page, id=page.stem, marks=marks))
     return found
@@ -61,7 +62,7 @@ def test_every_block_of_the_page_runs_as_it_stands(page: Path, tmp_path: Path) -
     needs = {need for block in blocks for need in block.needs}
     shell = PageShell(tmp_path, {})
     try:
-        if needs:
+        if needs & {"claude-code", "model"}:
             add_model(shell, tmp_path)
         for block in blocks:
             if block.skipped:
