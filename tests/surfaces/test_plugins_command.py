@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from tests.flows.http_internet import reply, serving
@@ -105,7 +106,7 @@ async def test_three_plugins_are_a_table_of_eighty_columns_with_what_is_wrong_be
         "old      2024.12.1.dev123+gabc  degraded",
         f"  {whole}",
     ]
-    assert render_plugins(served.plugins.show_plugins(), 80) == [
+    assert list(map(click.unstyle, render_plugins(served.plugins.show_plugins(), 80))) == [
         "NAME     VERSION         STATE     TOOLS",
         "shouty   1.0.0           running   shouty__shout",
         "weather  1.0.0           running   weather__tool-number-0,",

@@ -494,6 +494,15 @@ def test_the_list_names_what_was_set_aside_with_its_place(folder: Path) -> None:
     )
 
 
+def test_the_list_names_a_broken_plugin_once(folder: Path) -> None:
+    plugins = folder / "home" / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "bad.py").write_text("raise ValueError('no')\n")
+    done = toolstead(folder, "tools", "list", TOOLSTEAD_HOME=str(folder / "home"))
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"quarantined: {plugins / 'bad.py'}: plugin 'bad': load: ValueError: no")
+
+
 def test_check_names_what_is_wrong_with_prompts_too(folder: Path) -> None:
     bad = folder / "home" / "prompts" / "bad.md"
     bad.parent.mkdir(parents=True)

@@ -88,11 +88,9 @@ def tools() -> None:
 
 
 def _tool_command(
-    command: Callable[..., Coroutine[Any, Any, int | None]] | None = None, *, level: int = logging.ERROR
-) -> Any:
+    command: Callable[..., Coroutine[Any, Any, int | None]], *, level: int = logging.ERROR
+) -> Callable[..., int | None]:
     """A command that is given the tools of this project, in this process; with `--url`, those of a server."""
-    if command is None:
-        return functools.partial(_tool_command, level=level)
 
     @url_option
     @common_options
@@ -119,7 +117,7 @@ def _tool_command(
     ),
 )
 @json_option
-@_tool_command(level=logging.CRITICAL)  # it shows itself what is quarantined
+@functools.partial(_tool_command, level=logging.CRITICAL)  # it shows itself what is wrong; with -v the log does too
 async def list_tools(tools: Tools, *, as_json: bool) -> None:
     """List the tools of this project.
 
