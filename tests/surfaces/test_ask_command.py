@@ -145,7 +145,7 @@ async def test_interrupting_it_cancels_the_run_and_exits_with_130(project: Proje
     ("arguments", "said"),
     [
         (["ask"], "there is nothing to ask; give a text, or pipe one in"),
-        (["ask", "-c", "hi"], "there is no conversation of this project to continue; leave out -c to begin one"),
+        (["ask", "-c", "hi"], "there is no conversation of this project yet; `toolstead ask` begins one"),
         (["ask", "-c", "--thread", "x", "hi"], "give one of them"),
         (["ask", "--agent", "mian", "hi"], "did you mean 'main'?"),
         (["ask", "  "], "there is nothing to ask"),

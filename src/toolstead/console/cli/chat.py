@@ -83,11 +83,14 @@ def chat(invocation: CommandContext, *, url: str | None, goes_on: bool, thread: 
 
     async def talk(client: SteadClient) -> int:
         thread_id = await find_thread_id(client, goes_on=goes_on, thread=thread)
+        # Between a turn and the next prompt nothing is there to be interrupted.
+        before = signal.signal(signal.SIGINT, lambda *_: None)
         reader = MessageReader(invocation.find_places().data / HISTORY, commands=sorted(_WORDS))
         try:
             return await Chat(client=client, reader=reader, options=given, thread_id=thread_id).talk()
         finally:
             reader.close()
+            signal.signal(signal.SIGINT, before)
 
     return run_with_client(invocation, url, talk)
 

@@ -99,9 +99,9 @@ class MessageReader:
 
     async def _read_line(self, prompt: str) -> str | None:
         """One line without its end; None at the end of everything."""
-        if self._reading is None:
-            self._reading = self._begin_reading(prompt)
         with take_signals(lambda: self._take_interrupt(prompt), (signal.SIGINT,)):
+            if self._reading is None:
+                self._reading = self._begin_reading(prompt)
             line = await asyncio.shield(self._reading)
         self._reading = None
         return line

@@ -56,7 +56,7 @@ async def find_last_thread(client: SteadClient) -> dict[str, Any]:
     """
     found = await client.list_threads(1, own=True, roots=True)
     if not found:
-        raise ThreadChoiceError("there is no conversation of this project to continue; leave out -c to begin one")
+        raise ThreadChoiceError("there is no conversation of this project yet; `toolstead ask` begins one")
     return found[0]
 
 

@@ -27,7 +27,7 @@ from toolstead.console.cli.group import (
 )
 from toolstead.console.cli.run_output import render_seconds
 from toolstead.console.cli.task_lines import render_duration
-from toolstead.console.cli.thread_choice import find_thread, shorten_id
+from toolstead.console.cli.thread_choice import find_last_thread, find_thread, shorten_id
 
 if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
@@ -89,13 +89,16 @@ def render_threads(found: Sequence[Mapping[str, Any]], *, with_project: bool) ->
 
 
 @threads.command("show", epilog=examples("toolstead threads show 660888db87c06", "toolstead threads show ID --json"))
-@click.argument("thread_id", metavar="ID")
+@click.argument("thread_id", metavar="[ID]", required=False)
 @json_option
 @url_option
 @client_command
-async def show_thread(client: SteadClient, *, thread_id: str, as_json: bool) -> None:
-    """Print a conversation, with the tools that were called and what failed. The beginning of an ID will do."""
-    listed = await find_thread(client, thread_id)
+async def show_thread(client: SteadClient, *, thread_id: str | None, as_json: bool) -> None:
+    """Print a conversation, with the tools that were called and what failed.
+
+    The beginning of an ID will do; without one it is the last conversation of this project.
+    """
+    listed = await _find_thread(client, thread_id)
     thread = await client.read_thread(listed["id"])
     events = await client.list_events(thread["id"], _SHOWN_EVENTS)
     if as_json:
@@ -115,6 +118,10 @@ async def show_thread(client: SteadClient, *, thread_id: str, as_json: bool) -> 
             echo_text(entry["content"])
         elif entry["type"] != "tool_use" or entry["data"]["callId"] not in ended:
             _show_event(entry["type"], entry["data"], inputs)
+
+
+async def _find_thread(client: SteadClient, given: str | None) -> dict[str, Any]:
+    return await (find_last_thread(client) if given is None else find_thread(client, given))
 
 
 def _show_event(kind: str, data: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
@@ -156,13 +163,13 @@ async def delete_thread(client: SteadClient, *, thread_id: str) -> None:
 
 
 @threads.command("export", epilog=examples("toolstead threads export thread_660888db --output talk.json"))
-@click.argument("thread_id", metavar="ID")
+@click.argument("thread_id", metavar="[ID]", required=False)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; stdout unless given.")
 @stead_command
-async def export_thread(stead: Toolstead, *, thread_id: str, output: Path | None) -> None:
+async def export_thread(stead: Toolstead, *, thread_id: str | None, output: Path | None) -> None:
     """Write a conversation as JSON: the thread, its messages and its events, as the database has them."""
     client = InProcessClient(stead)
-    thread_id = (await find_thread(client, thread_id))["id"]
+    thread_id = (await _find_thread(client, thread_id))["id"]
     _write_thread({**await client.read_thread(thread_id), "events": await client.list_events(thread_id)}, output)
 
 
