@@ -86,6 +86,20 @@ def test_the_command_of_an_extra_names_what_it_requires_and_never_us(
         assert not OUR_NAME.search(said)
 
 
+def test_make_and_pipx_are_asked_where_they_made_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(installing.sys, "prefix", str(tmp_path))
+    (tmp_path / "extras").touch()
+    monkeypatch.setattr(installing, "_find_checkout", lambda: tmp_path / "my checkout")
+    assert install_command("models") == f"make -C '{tmp_path}/my checkout' install EXTRAS=models"
+    monkeypatch.setattr(installing, "_find_checkout", lambda: None)  # it is gone: pip still works
+    assert "pip install" in install_command("models")
+    (tmp_path / "extras").unlink()
+    (tmp_path / "pipx_metadata.json").touch()
+    assert install_command("keyring") == f'pipx inject {tmp_path.name} "{required_by("keyring")[0]}"'
+
+
 def test_a_checkout_that_nobody_installed_is_named_by_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installing, "_DISTRIBUTION", "no-such-package-anywhere")
     assert required_by("claude") == [f"{ROOT}[claude]"]

@@ -184,3 +184,110 @@ def test_a_project_that_does_not_exist_is_wrong_usage(tmp_path: Path) -> None:
 
     assert shown.returncode == 2
     assert "nowhere' does not exist" in shown.stderr
+
+
+BEFORE = """# mine
+[runtime]
+model = "x"   # why
+
+# of tools
+[tools] # t
+timeout = 5
+  blocked = [
+  "a", # one
+]
+
+# end
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "old", "new"),
+    [
+        (("set", "runtime.model", "sonnet"), 'model = "x"   # why', 'model = "sonnet"   # why'),
+        (("set", "tools.blocked", '["git-*"]'), '  blocked = [\n  "a", # one\n]', '  blocked = ["git-*"]'),
+        (("set", "tools.proxy", "http://p:1"), '"a", # one\n]\n', '"a", # one\n]\nproxy = "http://p:1"\n'),
+        (("set", "plugins.web.search", "brave"), "# end\n", '# end\n\n[plugins.web]\nsearch = "brave"\n'),
+        (("unset", "tools.timeout"), "timeout = 5\n", ""),
+    ],
+    ids=lambda value: value[1] if isinstance(value, tuple) else "",
+)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["lf", "crlf"])
+def test_set_changes_one_key_and_nothing_else_of_the_file(
+    config: Path, tmp_path: Path, *, arguments: tuple[str, ...], old: str, new: str, newline: str
+) -> None:
+    config.write_bytes(BEFORE.replace("\n", newline).encode())
+    config.chmod(0o640)
+
+    done = run("config", *arguments, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert config.read_bytes().decode() == BEFORE.replace(old, new).replace("\n", newline)
+    assert config.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments", "said"),
+    [
+        (BEFORE, ("set", "tools.timeot", "3"), "tools.timeot: unknown key; did you mean tools.timeout?"),
+        (BEFORE, ("set", "limits.max_depth", "-1"), "found -1 (a whole number); it must be a whole number, 0 or more"),
+        (BEFORE, ("set", "tools", "3"), "tools: "),
+        (BEFORE, ("set", "tools.", "3"), "is not of the form section.key"),
+        (BEFORE, ("unset", "tools.proxy"), "tools.proxy is not set in "),
+        ("[tools]\ntimeout = yes\n", ("set", "tools.proxy", "x"), "is not valid TOML"),
+        ('runtime = {model = "x"}\n', ("set", "runtime.model", "y"), "edit the file"),
+        ('[mcp]\ntitle = """\n[tools]\n"""\n[tools]\ntimeout = 0\n', ("set", "tools.proxy", "x"), "tools.timeout"),
+    ],
+)
+def test_what_cannot_be_set_is_refused_and_the_file_is_as_it_was(
+    config: Path, tmp_path: Path, before: str, arguments: tuple[str, ...], said: str
+) -> None:
+    config.write_text(before, encoding="utf-8")
+
+    done = run("config", *arguments, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert config.read_text(encoding="utf-8") == before
+    assert [path.name for path in config.parent.iterdir() if path.name != "data"] == ["config.toml"]
+
+
+def test_a_key_is_set_where_a_text_only_looks_like_its_table(config: Path, tmp_path: Path) -> None:
+    config.write_text('[mcp]\ntitle = """\n[tools]\n"""\n', encoding="utf-8")
+
+    assert run("config", "set", "tools.timeout", "9", cwd=tmp_path).returncode == 0
+
+    assert tomllib.loads(config.read_text(encoding="utf-8")) == {"mcp": {"title": "[tools]\n"}, "tools": {"timeout": 9}}
+
+
+def test_the_file_behind_a_link_is_changed_and_a_higher_layer_is_named(config: Path, tmp_path: Path) -> None:
+    (tmp_path / "dotfiles.toml").write_text("", encoding="utf-8")
+    config.symlink_to(tmp_path / "dotfiles.toml")
+
+    done = run("config", "set", "tools.timeout", "9", cwd=tmp_path, TOOLSTEAD_TOOLS__TIMEOUT="7")
+
+    assert config.is_symlink()
+    assert (tmp_path / "dotfiles.toml").read_text(encoding="utf-8") == "[tools]\ntimeout = 9\n"
+    assert done.stderr.splitlines()[1] == "environment TOOLSTEAD_TOOLS__TIMEOUT counts before it: 7"
+
+
+def test_path_shows_each_file_and_whether_it_counts(config: Path, tmp_path: Path) -> None:
+    set_up = run("config", "set", "tools.timeout", "9", "--scope", "project", "--json", cwd=tmp_path)
+    own = tmp_path / ".toolstead" / "config.toml"
+    assert json.loads(set_up.stdout) == {
+        "file": str(own),
+        "key": "tools.timeout",
+        "inEffect": {"value": 60.0, "origin": "default"},
+    }
+    assert "It counts after `toolstead trust`" in set_up.stderr
+
+    layers = json.loads(run("config", "path", "--json", cwd=tmp_path, TOOLSTEAD_TOOLS__PROXY="").stdout)["layers"]
+
+    assert layers == [
+        {"name": "user", "path": str(config), "exists": False, "state": "not there"},
+        {"name": "project", "path": str(own), "exists": True, "state": "not approved: toolstead trust"},
+        {"name": "environment", "path": "TOOLSTEAD_TOOLS__PROXY", "exists": True, "state": "counts"},
+    ]
+    assert run("config", "path", "--user", cwd=tmp_path).stdout == f"{config}\n"
+    shown = json.loads(run("config", "show", "--json", cwd=tmp_path, TOOLSTEAD_TOKEN="0123456789abcdef").stdout)
+    assert (shown["tools"]["timeout"], shown["server"]["token"]) == (60.0, "********")

@@ -71,7 +71,9 @@ class ConfigFile:
                 text = _edit_text(data.decode("utf-8"), path, value, wanted)
                 if text is None:
                     raise SettingsError(
-                        key=toml_key(path), origin=str(self.path), reason="cannot be changed from here; edit the file"
+                        key=toml_key(path),
+                        origin=str(self.path),
+                        reason="stands where it cannot be changed alone, as in an inline table; edit the file",
                     )
                 changed = text.encode()
                 checked_leaves(*read_document(self.path, changed))

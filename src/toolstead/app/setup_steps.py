@@ -59,7 +59,8 @@ class Lack:
 
     def explain(self) -> str:
         """The text of the refusal: a sentence, the commands, and where to read more."""
-        return f"{self.reason}; nothing was asked. {self.render_ways()}{_END}"
+        ways = f" {self.render_ways()}" if self.ways else "\n"
+        return f"{self.reason}; nothing was asked.{ways}{_END}"
 
     def render_ways(self) -> str:
         """The commands: the first way, and the others where each of them is one command; a line for each."""
