@@ -23,6 +23,7 @@ BOUNDARIES = {
     "toolstead.app.prompt_files": "a file that makes the reader fail is kept out alone, and the rest loads",
     "toolstead.app.watching": "a background watcher: a change that could not be applied is logged, the next reported",
     "toolstead.concurrency.suspended_coroutine": "whatever is thrown into a tool or a hook is its own to see",
+    "toolstead.concurrency.worker_threads": "whatever a function raises in its thread is raised where it was called",
     "toolstead.delegation.gates": "a gate may meet anything; it is unknown then, never passed, and the others run",
     "toolstead.delegation.delegation": "work on a task may meet anything; it is taken up again, and logged",
     "toolstead.delegation.sweep": "a background owner: a look at the database that failed is tried again",
