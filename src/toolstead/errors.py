@@ -6,6 +6,7 @@ ToolsteadError
 │   ├── SchemaError        its schema is no schema, is too large, or refers outside
 │   └── DuplicateToolError its name already has a holder
 ├── PluginError            a plugin that cannot be loaded, registered or started: which, which field, why
+├── PythonFileError        a Python file whose tools cannot be served: where, why
 ├── UnavailableError       a capability that the plugin asked for is missing
 ├── Rejected               a reviewer rejects a finished task, with feedback for the next attempt
 ├── SettingsError          a setting that is unknown or has a bad value: where, why
@@ -37,7 +38,8 @@ ToolsteadError
 │   ├── TimedOutError      the invocation took longer than it may, and was ended
 │   └── NoRoomError        every session is in use, and this caller may not wait
 ├── ScriptError            a script that the scripted runtime cannot play: where, why
-└── ServeError             a server cannot start (port taken, bind without token)
+└── ServeError             a server cannot start (bind without token), or cannot be asked
+    └── PortTakenError     its port is taken: by whom
 ```
 
 A handler raises `ToolError` to report to the model what went wrong. Any other exception out of a
@@ -108,6 +110,10 @@ class PluginError(ToolsteadError):
         self.field = field
         self.reason = reason
         super().__init__(f"plugin {plugin!r}: {field}: {reason}")
+
+
+class PythonFileError(ToolsteadError):
+    """A Python file whose tools cannot be served; the text says where in it, and why."""
 
 
 class UnavailableError(ToolsteadError):
@@ -441,6 +447,28 @@ class NoClientError(ToolError):
 
 class ServeError(ToolsteadError):
     """A server cannot start: the port is taken, or the bind needs a token."""
+
+
+class PortTakenError(ServeError):
+    """The port of a server is taken.
+
+    Attributes:
+        host: The address.
+        port: Which.
+        holder: Who has it.
+    """
+
+    def __init__(self, *, host: str, port: int, holder: str) -> None:
+        self.host = host
+        self.port = port
+        self.holder = holder
+        super().__init__(self.explain("port=0"))
+
+    def explain(self, free: str) -> str:
+        """What is wrong, and how a free port is asked for where the server was started."""
+        return (
+            f"port {self.port} of {self.host!r} is taken by {self.holder}; choose another, or {free} for any free one"
+        )
 
 
 def find_nearest(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:

@@ -31,6 +31,8 @@ WORDS += (
     "--profile",
     "--profile=few",
     "--profile=",
+    "tool.py",
+    "-.py",
     "/nowhere",
     "a.b=1",
     "--verbos",

@@ -26,11 +26,11 @@ def plainly_asked(words: Sequence[str]) -> CommandContext | None:
     """What `toolstead … mcp …` was asked, where click would surely understand the same; None leaves it to click.
 
     Known are `mcp`, `--project` with a folder that can be read, `--set` and `-v`, before the command and after it,
-    and `--profile` after it. Anything else, and whatever click might refuse, is none of these.
+    and `--profile` and a file `….py` after it. Anything else, and whatever click might refuse, is none of these.
     """
     project: Path | None = None
     overrides: list[str] = []
-    verbose, verbose_before, asked, profile = 0, 0, False, None
+    verbose, verbose_before, asked, profile, file = 0, 0, False, None, None
     rest = iter(words)
     for word in rest:
         name, given, value = word.partition("=")
@@ -48,10 +48,16 @@ def plainly_asked(words: Sequence[str]) -> CommandContext | None:
                 profile = text
             else:
                 project = Path(text)
+        elif asked and file is None and word.endswith(".py") and not word.startswith("-"):
+            file = Path(word)
         else:
             return None
     found = CommandContext(
-        project=project, overrides=tuple(overrides), verbose=max(verbose, verbose_before), profile=profile
+        project=project,
+        overrides=tuple(overrides),
+        verbose=max(verbose, verbose_before),
+        profile=profile,
+        file=file,
     )
     return found if asked else None
 
