@@ -450,25 +450,11 @@ class ServeError(ToolsteadError):
 
 
 class PortTakenError(ServeError):
-    """The port of a server is taken.
+    """The port of a server is taken; `taken` says which and by whom, `free` how a free one is asked for."""
 
-    Attributes:
-        host: The address.
-        port: Which.
-        holder: Who has it.
-    """
-
-    def __init__(self, *, host: str, port: int, holder: str) -> None:
-        self.host = host
-        self.port = port
-        self.holder = holder
-        super().__init__(self.explain("port=0"))
-
-    def explain(self, free: str) -> str:
-        """What is wrong, and how a free port is asked for where the server was started."""
-        return (
-            f"port {self.port} of {self.host!r} is taken by {self.holder}; choose another, or {free} for any free one"
-        )
+    def __init__(self, taken: str, *, free: str = "port=0") -> None:
+        self.taken = taken
+        super().__init__(f"{taken}; choose another, or {free} for any free one")
 
 
 def find_nearest(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:

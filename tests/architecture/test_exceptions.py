@@ -21,6 +21,7 @@ BOUNDARIES = {
     "toolstead.agents.catalogue": "a file that makes the reader fail is kept out alone, and the rest loads",
     "toolstead.app.database": "a background owner: deleting old events is tried again, whatever it met",
     "toolstead.app.prompt_files": "a file that makes the reader fail is kept out alone, and the rest loads",
+    "toolstead.app.python_file": "a file is its author's own code; a server that has good tools of it keeps these",
     "toolstead.app.watching": "a background watcher: a change that could not be applied is logged, the next reported",
     "toolstead.concurrency.suspended_coroutine": "whatever is thrown into a tool or a hook is its own to see",
     "toolstead.concurrency.worker_threads": "whatever a function raises in its thread is raised where it was called",

@@ -93,7 +93,7 @@ def _bind_socket(family: socket.AddressFamily, address: str, port: int, *, alone
 async def _explain_failure(error: OSError, options: ServerOptions, port: int) -> ServeError:
     if error.errno == errno.EADDRINUSE:
         holder = await asyncio.to_thread(_find_holder, "127.0.0.1" if options.host in WILDCARDS else options.host, port)
-        return PortTakenError(host=options.host, port=port, holder=holder)
+        return PortTakenError(f"port {port} of {options.host!r} is taken by {holder}")
     if error.errno in (errno.EACCES, errno.EPERM):
         return ServeError(f"port {port} needs privileges that this user lacks; choose one above 1023")
     if error.errno in _ABSENT:

@@ -7,7 +7,7 @@ import click
 from toolstead.app.server_file import ServerAddress
 from toolstead.console.cli.group import common_options, count_noun, examples, file_argument
 from toolstead.console.cli.invocation import CommandContext, collect_seldom
-from toolstead.errors import PortTakenError, ServeError
+from toolstead.errors import PortTakenError
 
 MOST_PROFILES = 10
 """Profiles whose addresses are shown at the start."""
@@ -62,5 +62,5 @@ async def _serve(invocation: CommandContext, host: str | None, port: int | None,
         try:
             await stead.serve_http(host=host, port=port, on_ready=print_address, fast_path=fast_path)
         except PortTakenError as error:
-            raise ServeError(error.explain("--port 0")) from None
+            raise PortTakenError(error.taken, free="--port 0") from None
     return 0
