@@ -6,6 +6,7 @@ ToolsteadError
 │   ├── SchemaError        its schema is no schema, is too large, or refers outside
 │   └── DuplicateToolError its name already has a holder
 ├── PluginError            a plugin that cannot be loaded, registered or started: which, which field, why
+├── PythonFileError        a Python file whose tools cannot be served: where, why
 ├── UnavailableError       a capability that the plugin asked for is missing
 ├── Rejected               a reviewer rejects a finished task, with feedback for the next attempt
 ├── SettingsError          a setting that is unknown or has a bad value: where, why
@@ -41,7 +42,8 @@ ToolsteadError
 │   ├── TimedOutError      the invocation took longer than it may, and was ended
 │   └── NoRoomError        every session is in use, and this caller may not wait
 ├── ScriptError            a script that the scripted runtime cannot play: where, why
-└── ServeError             a server cannot start (port taken, bind without token), or cannot be asked
+└── ServeError             a server cannot start (bind without token), or cannot be asked
+    ├── PortTakenError     its port is taken: by whom
     └── RefusedRequestError a running server refused what a command asked of it
 ```
 
@@ -114,6 +116,10 @@ class PluginError(ToolsteadError):
         self.field = field
         self.reason = reason
         super().__init__(f"plugin {plugin!r}: {field}: {reason}")
+
+
+class PythonFileError(ToolsteadError):
+    """A Python file whose tools cannot be served; the text says where in it, and why."""
 
 
 class UnavailableError(ToolsteadError):
@@ -478,6 +484,14 @@ class RefusedRequestError(ServeError):
         self.status = status
         self.problem = problem
         super().__init__(message)
+
+
+class PortTakenError(ServeError):
+    """The port of a server is taken; `taken` says which and by whom, `free` how a free one is asked for."""
+
+    def __init__(self, taken: str, *, free: str = "port=0") -> None:
+        self.taken = taken
+        super().__init__(f"{taken}; choose another, or {free} for any free one")
 
 
 def find_nearest(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:

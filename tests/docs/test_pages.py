@@ -102,6 +102,9 @@ def run_block(shell: PageShell, block: Block) -> None:
     if block.path:
         path = shell.write_file(block.path, block.text)
         if block.language == "python":
+            if "server" in block.options:
+                shell.start_server(f"python '{path}'")
+                return
             command = f"python -m pytest -q {path.name}" if path.name.startswith("test_") else f"python '{path}'"
             ran = shell.run(command)
             assert ran.status == wanted, f"`{command}` ended with {ran.status}:\n{ran.output}"

@@ -131,9 +131,7 @@ def test_the_page_is_done_from_the_wheel_to_the_settings_as_it_stands(
 
 
 def test_the_page_tests_pass(environment: Environment, package: Path) -> None:
-    options = ["-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"]
-    options += ["-o", "asyncio_default_fixture_loop_scope=function"]
-    seen = environment.run(["python", "-m", "pytest", *options, "test_shouty.py"], package)
+    seen = environment.run(["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_shouty.py"], package)
     assert "6 passed" in seen
 
 

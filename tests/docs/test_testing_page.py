@@ -1,12 +1,10 @@
-"""The page on testing: its example runs, its scripts are scripts, and its tables are whole."""
+"""The page on testing: its scripts are scripts, and its tables are whole."""
 
 from __future__ import annotations
 
 import re
-import textwrap
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from toolstead.adapters.scripted.script import FAULT_KINDS, ScriptedTurn
 from toolstead.adapters.scripted.script_file import parse_script
@@ -23,12 +21,6 @@ def table(heading: str) -> list[str]:
     """The first column of a section's table."""
     section = PAGE[PAGE.index(heading) :].partition("\n## ")[0]
     return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-
-
-async def test_the_example_runs_as_it_stands() -> None:
-    scope: dict[str, Any] = {}
-    exec(f"async def example():\n{textwrap.indent(block('python'), '    ')}", scope)
-    await scope["example"]()
 
 
 def test_the_faults_shown_are_read() -> None:

@@ -34,6 +34,8 @@ WORDS += (
     "--log-format",
     "--log-format=json",
     "text",
+    "tool.py",
+    "-.py",
     "/nowhere",
     "a.b=1",
     "--verbos",

@@ -75,7 +75,7 @@ class SteadAgents:
             settings: The current settings.
             run_child: Runs the children of tools that are prompts.
         """
-        self.users = AgentFolder(places.user / "agents", "user")
+        self.users = AgentFolder(places.user_content / "agents", "user")
         self._reader = create_reader()
         self.catalogue = AgentCatalogue([ApprovedMarkdown(trust, find_scope), self.users], self._reader)
         self._settings, self._registry = settings, registry

@@ -32,7 +32,7 @@ class ApprovedMarkdown:
         """Every approved file; where one cannot be read, the reason."""
         trust = self._trust
         try:
-            approval = trust.approvals.read(trust.project)  # read again: it may just have been revoked
+            approval = trust.read_approval()  # read again: it may just have been revoked
         except TrustError as error:
             problem = str(error)
             return [AgentFile(path=trust.project, scope="project", problem=problem, is_folder=True, is_unread=True)]

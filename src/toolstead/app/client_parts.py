@@ -19,6 +19,7 @@ from toolstead.errors import InvalidRequestError, NotFoundError, PluginError, su
 from toolstead.plugins.names import qualify_name
 from toolstead.plugins.plugin_instance import PluginPrompt
 from toolstead.types.client_parts import (
+    SERVER_NAME,
     ArgumentInfo,
     ClientLists,
     FilledPrompt,
@@ -95,6 +96,7 @@ class ClientParts:
         kept: KeptResults,
         settings: Callable[[], McpSettings],
         watch: Watch,
+        name: str = SERVER_NAME,
     ) -> None:
         """Read nothing yet.
 
@@ -105,9 +107,10 @@ class ClientParts:
             kept: The whole results behind handles.
             settings: The current section `[mcp]`.
             watch: Opens a watcher for as long as the stead is open.
+            name: What the server is called.
         """
         self.lists = ClientLists()
-        self.identity = ServerIdentity()
+        self.identity = ServerIdentity(name=name)
         self.is_ready = False
         self._places, self._trust = places, trust
         self._plugins, self._kept = plugins, kept
@@ -135,7 +138,7 @@ class ClientParts:
         before, self.lists = self.lists, self.list_shown(show_everything)
         from toolstead.app.server_identity import build_identity
 
-        identity = build_identity(self._settings(), self._icon, self._plugins().list_instructions())
+        identity = build_identity(self.identity.name, self._settings(), self._icon, self._plugins().list_instructions())
         if identity != self.identity:
             self.identity = identity
         if self.lists.prompts != before.prompts:

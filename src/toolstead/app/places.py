@@ -22,11 +22,18 @@ class Places:
         project: The project's root.
         user: The user's folder, with `config.toml`, `tools/`, `agents/` and `plugins/`.
         data: What is kept: the switches, later the database.
+        offers_users: Whether what lies in the user's folder is offered; `config.toml` counts in any case.
     """
 
     project: Path
     user: Path
     data: Path
+    offers_users: bool = True
+
+    @property
+    def user_content(self) -> Path:
+        """Where the user's tools, plugins, agents and prompts lie; where they are left out, a place without any."""
+        return self.user if self.offers_users else self.data / "nothing"
 
 
 def find_places(

@@ -9,7 +9,7 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,19 +59,19 @@ class PluginPlaces:
     """
 
     def __init__(
-        self, places: Places, trust: ProjectTrust, *, given: Sequence[Plugin] = (), installed: bool = True
+        self, places: Places, trust: ProjectTrust, *, given: Callable[[], Sequence[Plugin]], installed: bool = True
     ) -> None:
         """Look for nothing yet.
 
         Args:
             places: Where the user's folder is.
             trust: What of the project may be loaded.
-            given: Plugins that the program brings itself.
+            given: Plugins that the program brings itself, as they are now.
             installed: Look for installed ones too.
         """
         self._places = places
         self._trust = trust
-        self._given = tuple(given)
+        self._given = given
         self._installed = installed
         self.problems: list[Problem] = []
         self._before: list[Problem] = []
@@ -92,7 +92,7 @@ class PluginPlaces:
         ]
         given = [
             Discovered(name=plugin.name, origin="python", load=partial(_as_given, plugin), version_key=str(id(plugin)))
-            for plugin in self._given
+            for plugin in self._given()
         ]
         self._before, self.problems = self.problems, []
         others = entry_point_plugins(self._search_path()) if self._installed else []
@@ -100,7 +100,7 @@ class PluginPlaces:
         return [*first, *sorted([*given, *others], key=lambda found: found.name), *files]
 
     def _users_files(self) -> list[tuple[Path, bytes]]:
-        folder = self._places.user / "plugins"
+        folder = self._places.user_content / "plugins"
         try:
             paths = sorted(path for path in folder.iterdir() if path.suffix == ".py")
         except OSError:  # no such folder, as for most
@@ -135,7 +135,7 @@ class PluginPlaces:
 
     def _read_approved(self) -> list[tuple[Path, bytes]]:
         read: list[tuple[Path, bytes]] = []
-        approval = self._trust.approvals.read(self._places.project)  # read again: it may just have been revoked
+        approval = self._trust.read_approval()  # read again: it may just have been revoked
         for within in sorted(approval.files) if approval is not None else ():
             if not within.endswith(".py") or Path(within).parent != PROJECT_FOLDER:
                 continue

@@ -66,6 +66,7 @@ class Plugins:
         refresh: Callable[[], Awaitable[object]],
         on_settings: Callable[[], object] = lambda: None,
         on_client_parts: Callable[[], object] = lambda: None,
+        builtin: bool = True,
     ) -> None:
         """Find nothing yet.
 
@@ -77,11 +78,13 @@ class Plugins:
             refresh: Awaited when their tools changed.
             on_settings: Called when what they are set to may have changed.
             on_client_parts: Called when their prompts, resources or instructions changed.
+            builtin: Whether those that come with us may be switched on.
         """
         self._found = found
         self._settings = settings
         self._switches = switches
         self._parts = parts
+        self._builtin = builtin
         self._refresh = refresh
         self._on_settings = on_settings
         self._rows: Mapping[str, PluginRow] = {}
@@ -270,6 +273,8 @@ class Plugins:
         row = self._rows.get(found.name, PluginRow())
         table = self._settings().plugins.get(found.name, {})
         enabled = is_switched_on(found.name, row.enabled, table, is_first_party=found.first_party)
+        if found.first_party and not self._builtin:
+            enabled = False
         if found.first_party and found.name == "plan" and not self._settings().tools.include_plan_tool:
             enabled = False
         if found.first_party and found.name == "agents" and not self._settings().multi_agent.agents:

@@ -37,7 +37,7 @@ class PromptFiles:
 
     def __init__(self, places: Places, trust: ProjectTrust) -> None:
         """Read nothing yet."""
-        self.users = AgentFolder(places.user / "prompts", "user")
+        self.users = AgentFolder(places.user_content / "prompts", "user")
         self.prompts: tuple[PluginPrompt, ...] = ()
         self.findings: tuple[Finding, ...] = ()
         self._sources = (ApprovedMarkdown(trust, find_scope), self.users)

@@ -1,4 +1,4 @@
-"""What the MCP server says of itself: `[mcp] title`, `icon` and `instructions`, and the instructions of plugins."""
+"""What the MCP server says of itself: its name, `[mcp] title`, `icon`, `instructions`, and those of plugins."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from toolstead.errors import ToolError
+from toolstead.app.masks import merge_tables
+from toolstead.errors import SettingsError, ToolError
+from toolstead.schema.visible import first_unseen
 from toolstead.tools.confinement import open_inside
-from toolstead.types.client_parts import ServerIcon, ServerIdentity
+from toolstead.types.client_parts import SERVER_NAME, ServerIcon, ServerIdentity
 
 if TYPE_CHECKING:
     from toolstead.app.places import Places
@@ -22,6 +24,7 @@ logger = logging.getLogger(__name__)
 LARGEST_ICON = 65_536
 LONGEST_INSTRUCTIONS = 16_000
 """Characters of all instructions: every model of every client reads them."""
+LONGEST_NAME = 100
 _KINDS: Mapping[str, str] = MappingProxyType(
     {
         ".png": "image/png",
@@ -33,23 +36,41 @@ _KINDS: Mapping[str, str] = MappingProxyType(
 )
 
 
+def identify_server(settings: Mapping[str, Any], name: str, instructions: str) -> Mapping[str, Any]:
+    """The given settings, with what a program says of its server; what it says in `[mcp]` itself comes first.
+
+    Raises:
+        SettingsError: No client could show this name.
+    """
+    reason = first_unseen(name, "name")
+    if not name.strip() or len(name) > LONGEST_NAME:
+        reason = f"1 to {LONGEST_NAME} characters are needed"
+    if reason is not None:
+        raise SettingsError(key="name", origin="Toolstead(name=…)", reason=reason)
+    own = {} if name == SERVER_NAME else {"title": "", "icon": "", "instructions": ""}
+    if instructions:
+        own["instructions"] = instructions
+    return merge_tables({"mcp": own}, settings) if own else settings
+
+
 def build_identity(
-    settings: McpSettings, icon: ServerIcon | None, of_plugins: Sequence[tuple[str, str]]
+    name: str, settings: McpSettings, icon: ServerIcon | None, of_plugins: Sequence[tuple[str, str]]
 ) -> ServerIdentity:
     """What the server says of itself now.
 
     Args:
+        name: The server's name.
         settings: The section `[mcp]`.
         icon: The icon that it names, as it was loaded.
         of_plugins: The instructions of plugins, each behind its name.
     """
     texts = [settings.instructions.strip()] if settings.instructions.strip() else []
-    for name, text in of_plugins:
+    for plugin, text in of_plugins:
         if sum(map(len, texts)) + len(text) > LONGEST_INSTRUCTIONS:
-            logger.warning("the instructions of plugin %r are left out: %s in all", name, f"{LONGEST_INSTRUCTIONS:,}")
+            logger.warning("the instructions of plugin %r are left out: %s in all", plugin, f"{LONGEST_INSTRUCTIONS:,}")
         elif text.strip():
             texts.append(text.strip())
-    return ServerIdentity(title=settings.title or None, icon=icon, instructions="\n\n".join(texts) or None)
+    return ServerIdentity(name=name, title=settings.title or None, icon=icon, instructions="\n\n".join(texts) or None)
 
 
 def load_icon(icon: str, places: Places) -> ServerIcon | None:

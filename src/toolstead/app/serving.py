@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +17,7 @@ import msgspec
 from toolstead.adapters.importing import import_module
 from toolstead.app.server_file import ServerAddress, ServerFile
 from toolstead.app.version import VERSION
-from toolstead.errors import UnknownProfileError
+from toolstead.errors import ServeError, UnknownProfileError
 
 if TYPE_CHECKING:
     from toolstead.adapters.mcp.approval_ways import ApprovalWays
@@ -120,11 +122,13 @@ async def serve_http(
     *,
     host: str | None,
     port: int | None,
-    on_ready: Callable[[ServerAddress], None],
+    on_ready: Callable[[ServerAddress], None] | None,
     stop: asyncio.Event | None,
     fast_path: bool,
 ) -> None:
     """Serve REST and MCP over HTTP; see `Toolstead.serve_http`."""
+    if on_ready is None:
+        on_ready = partial(_print_address, parts)
     import_module("toolstead.adapters.mcp.http")
     from toolstead.adapters.http.access import AccessRules
     from toolstead.adapters.http.options import OAuthOptions, ProfileOptions, ServerOptions
@@ -197,9 +201,9 @@ async def serve_http(
 
         def announce(url: str) -> None:
             access.note_address(url)
-            opened.enter_context(
-                ServerFile(parts.places.data).announce_server(parts.places.project, url, options.private_token)
-            )
+            if parts.origins.project_tools:  # otherwise it is not the server of this project
+                file = ServerFile(parts.places.data)
+                opened.enter_context(file.announce_server(parts.places.project, url, options.private_token))
             parts.conversations.open_early()
             on_ready(
                 ServerAddress(
@@ -210,7 +214,31 @@ async def serve_http(
                 )
             )
 
-        await serve(app, options, lifespan=endpoints.run_sessions(), on_ready=announce, stop=stop)
+        try:
+            await serve(app, options, lifespan=endpoints.run_sessions(), on_ready=announce, stop=stop)
+        except ServeError as error:
+            _show_without_traceback(error)
+            raise
+
+
+def _print_address(parts: Wiring, address: ServerAddress) -> None:
+    token = f"; token {address.new_token}" if address.new_token else ""
+    count, name, url = len(parts.registry.current.tools), parts.client_parts.identity.name, address.url
+    tools = "1 tool" if count == 1 else f"{count} tools"
+    sys.stderr.write(f"{name} serves {tools}: MCP at {url}/mcp, REST at {url}/api/tools{token}\n")
+
+
+def _show_without_traceback(error: ServeError) -> None:
+    """Let Python show an error that ends the program as its sentence: thirty lines of ours would explain nothing."""
+    before = sys.excepthook
+
+    def show_uncaught(kind: type[BaseException], raised: BaseException, trace: TracebackType | None) -> None:
+        if raised is error:
+            sys.stderr.write(f"toolstead: {error}\n")
+        else:
+            before(kind, raised, trace)
+
+    sys.excepthook = show_uncaught
 
 
 def name_client_thread() -> str:

@@ -9,15 +9,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from toolstead.app import serving
+from toolstead.app.server_identity import identify_server
+from toolstead.app.tool_origins import ToolOrigins
 from toolstead.app.wiring import Wiring
 from toolstead.errors import ToolError, UnknownToolError
 from toolstead.types.call import ANONYMOUS, Caller
+from toolstead.types.client_parts import SERVER_NAME
 
 if TYPE_CHECKING:
     from toolstead.app.agent_configs import EffectiveValue
     from toolstead.app.agents import SteadAgents
     from toolstead.app.delegating import DelegationParts
     from toolstead.app.layers import LoadedSettings
+    from toolstead.app.python_file import PythonFile
     from toolstead.app.server_file import ServerAddress
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.approvals import Approvals
@@ -44,6 +48,7 @@ class Toolstead:
 
     Attributes:
         places: Where the project, the user's folder and the data are.
+        own_plugins: The plugins that the program brings.
         registry: The tools: listed, described, registered, reloaded.
         plugins: The plugins: which there are, how they are set, and how to change that.
     """
@@ -54,11 +59,17 @@ class Toolstead:
         *,
         tools_dir: str | Path | None = None,
         settings: Mapping[str, Any] | None = None,
+        name: str = SERVER_NAME,
+        instructions: str = "",
+        builtin: bool = True,
+        user_tools: bool = True,
+        project_tools: bool = True,
         overrides: Sequence[str] = (),
         schemas: Documents | None = None,
         gates: Sequence[Gate] = (),
         plugins: Sequence[Plugin] = (),
         installed_plugins: bool = True,
+        file: PythonFile | None = None,
         runtimes: Sequence[Runtime] = (),
         environ: Mapping[str, str] | None = None,
         watch: bool = True,
@@ -71,11 +82,20 @@ class Toolstead:
             project: The project's folder; else the nearest one upward with `.toolstead` or `.git`.
             tools_dir: The folder of JSON tool files, instead of `TOOLSTEAD_TOOLS_DIR` and the user's own.
             settings: Settings as nested mappings, above the environment.
+            name: What MCP clients see as the server's name; with another than the usual one, the title, icon and
+                instructions of the settings' files are not used.
+            instructions: How to use the tools, for the models of MCP clients; `mcp.instructions` of the settings.
+            builtin: Offer the built-in tools, and the plugins that come with Toolstead.
+            user_tools: Offer the tools, plugins, agents and prompts of the user's folder, and the tools of
+                `TOOLSTEAD_TOOLS_DIR`. `config.toml` counts in any case.
+            project_tools: Take in what the project brings and `toolstead trust` approved: its tools, plugins,
+                agents, prompts and `config.toml`.
             overrides: Settings as `section.key=value`, above everything.
             schemas: Documents by address that tools' `$ref`s may name.
             gates: Asked before every call, in order, and before those of plugins.
             plugins: Plugins of the program's own, besides those that are installed or lie in `plugins/`.
             installed_plugins: Load plugins that installed packages offer.
+            file: A Python file whose tools and plugins are offered, as `toolstead mcp FILE.py` does.
             runtimes: Runtimes of the program's own, such as a loop that it has already.
             environ: Instead of the process's environment.
             watch: Take in changes of tool files and switches while the stead is open.
@@ -89,12 +109,19 @@ class Toolstead:
         self._parts = Wiring(
             project=Path(project) if project is not None else None,
             tools_dir=Path(tools_dir) if tools_dir is not None else None,
-            settings=settings,
+            settings=identify_server(settings or {}, name, instructions),
             overrides=overrides,
             schemas=schemas,
             gates=gates,
-            plugins=plugins,
-            installed_plugins=installed_plugins,
+            name=name,
+            origins=ToolOrigins(
+                builtin=builtin,
+                user_tools=user_tools,
+                project_tools=project_tools,
+                installed_plugins=installed_plugins,
+                plugins=plugins,
+                file=file,
+            ),
             runtimes=runtimes,
             environ=environ,
             watch=watch,
@@ -102,6 +129,7 @@ class Toolstead:
             takes_over=takes_over,
         )
         self.places = self._parts.places
+        self.own_plugins = tuple(plugins)
         self.plugins = self._parts.plugins
         self.registry = RegistryView(self._parts)
         self._call = self._parts.dispatcher.call
@@ -287,7 +315,7 @@ class Toolstead:
         *,
         host: str | None = None,
         port: int | None = None,
-        on_ready: Callable[[ServerAddress], None] = lambda _: None,
+        on_ready: Callable[[ServerAddress], None] | None = None,
         stop: asyncio.Event | None = None,
         fast_path: bool = True,
     ) -> None:
@@ -296,12 +324,14 @@ class Toolstead:
         Args:
             host: Instead of the settings' `server.host`.
             port: Instead of the settings' `server.port`; 0 picks a free one.
-            on_ready: Called with the address and the token made for it, once the port is open.
+            on_ready: Called with the address and the token made for it, once the port is open; without it, one line
+                on stderr names both.
             stop: Ends the server when set; without it SIGTERM and SIGINT do.
             fast_path: Answer plain MCP messages without the SDK; without it the SDK answers everything.
 
         Raises:
-            ServeError: The port is taken, or the bind needs a token.
+            ServeError: The bind needs a token, or the port is taken (`PortTakenError`). Where nothing catches
+                it, Python shows the sentence alone, without a traceback.
         """
         self._parts.check_open()
         await serving.serve_http(self._parts, host=host, port=port, on_ready=on_ready, stop=stop, fast_path=fast_path)

@@ -44,9 +44,9 @@ class ToolFiles:
         self._schemas = schemas
         self._clients = AsyncExitStack()
         self._settings = settings
-        named = named_tools_folder(environ, tools_dir)
+        named = named_tools_folder(environ if places.offers_users else {}, tools_dir)
         own, approved = self._make_readers(settings)
-        self.users = JsonFiles((named or places.user / "tools",), own)
+        self.users = JsonFiles((named or places.user_content / "tools",), own)
         self.projects = None if named else ApprovedFiles(trust, approved)
 
     @property

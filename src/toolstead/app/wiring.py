@@ -13,9 +13,9 @@ import asyncio
 import importlib
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ from toolstead.app.searching import WebSearch
 from toolstead.app.state import State, Switches, SwitchWatcher
 from toolstead.app.tool_files import ToolFiles
 from toolstead.app.trust.approved import ProjectTrust, TrustWatcher, approve_changes
-from toolstead.app.watching import FolderWatcher, PollingWatcher
+from toolstead.app.watching import BackgroundWatcher, FolderWatcher, PollingWatcher
 from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.errors import SettingsError, ToolsteadError
 from toolstead.orchestrator.approvals import Approvals
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from toolstead.app.agents import SteadAgents
     from toolstead.app.delegating import DelegationParts
     from toolstead.app.settings import McpSettings, Settings
+    from toolstead.app.tool_origins import ToolOrigins
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.shared_files import SharedFiles
-    from toolstead.plugins.contract import Plugin
     from toolstead.schema.compiled import Documents
     from toolstead.tools.gates import Gate
     from toolstead.types.agent import Agent, Finding
@@ -75,8 +75,8 @@ class Wiring:
         overrides: Sequence[str],
         schemas: Documents | None,
         gates: Sequence[Gate],
-        plugins: Sequence[Plugin],
-        installed_plugins: bool,
+        origins: ToolOrigins,
+        name: str,
         runtimes: Sequence[Runtime],
         environ: Mapping[str, str] | None,
         watch: bool,
@@ -89,8 +89,9 @@ class Wiring:
             SettingsError: A setting is unknown or has a bad value.
         """
         environ = os.environ if environ is None else environ
-        self.places = find_places(explicit=project, environ=environ)
-        self.trust = ProjectTrust(self.places)
+        self.origins = origins
+        self.places = replace(find_places(explicit=project, environ=environ), offers_users=origins.user_tools)
+        self.trust = ProjectTrust(self.places, is_ignored=not origins.project_tools)
         self.is_open = False
         self._opened = AsyncExitStack()
         self._watch, self._follow, self._takes_over = watch, follow, takes_over
@@ -115,8 +116,8 @@ class Wiring:
         )
         self.kept = KeptResults(self._database.open)
         self.approvals = Approvals(open_store=self._database.open, log=self.events, problems_of=self._find_problems)
-        self.builtin = builtin_offers(self.places.project, environ, self.places.data)
-        self.wide_root = explain_wide_root(self.places.project, environ)
+        self.builtin = builtin_offers(self.places.project, environ, self.places.data) if origins.builtin else ()
+        self.wide_root = explain_wide_root(self.places.project, environ) if origins.builtin else ""
         self.hooks = HookRunner(on_set=self._set_hooks)
         self.search = WebSearch(self._keys, lambda: self.plugins.find_settings("web"))
         self.client_parts = ClientParts(
@@ -126,9 +127,10 @@ class Wiring:
             kept=self.kept,
             settings=self._find_client_settings,
             watch=self._open_watcher,
+            name=name,
         )
         self.plugins = Plugins(
-            PluginPlaces(self.places, self.trust, given=plugins, installed=installed_plugins),
+            PluginPlaces(self.places, self.trust, given=origins.list_plugins, installed=origins.installed_plugins),
             settings=lambda: self.loaded.settings,
             switches=self._switches,
             parts=Parts(
@@ -145,9 +147,14 @@ class Wiring:
             refresh=lambda: self.registry.refresh(self.plugins.source),
             on_settings=self._apply_search,
             on_client_parts=self.client_parts.refresh,
+            builtin=origins.builtin,
         )
+        self.file = origins.file
+        if self.file is not None:
+            self.file.context_for = self.plugins.context_for
+        more = () if self.file is None else (self.file,)
         self.registry = Registry(
-            [FixedSource(name="builtin", offers=self.builtin), self.plugins.source, *self.files.sources],
+            [FixedSource(name="builtin", offers=self.builtin), *more, self.plugins.source, *self.files.sources],
             visibility=Visibility(allowed=tools.allowed, blocked=tools.blocked, unavailable=self._find_unavailable()),
             documents=schemas,
             prepare=self._prepare_reload,
@@ -194,18 +201,24 @@ class Wiring:
             await self.registry.reload()
             await self.client_parts.open()
             if self._watch:
-                users = self.files.users
-                for watcher in (
-                    SwitchWatcher(self._switches, self._apply_state),
-                    FolderWatcher(users.folders[0], users, partial(self.registry.refresh, users)),
-                    TrustWatcher(self.trust, self._apply_trust, follow=self._follow),
-                    KeyWatcher(self._keys, self._key_file, self._apply_keys),
-                ):
+                for watcher in self._list_watchers():
                     await stack.enter_async_context(watcher)
             self._opened = stack.pop_all()
             self.is_open = True
             if self.wide_root:
                 logger.warning("%s is switched off: %s", FILE_READER, self.wide_root)
+
+    def _list_watchers(self) -> Iterator[BackgroundWatcher]:
+        yield SwitchWatcher(self._switches, self._apply_state)
+        users = self.files.users
+        yield FolderWatcher(users.folders[0], users, partial(self.registry.refresh, users))
+        if not self.trust.is_ignored:
+            yield TrustWatcher(self.trust, self._apply_trust, follow=self._follow)
+        yield KeyWatcher(self._keys, self._key_file, self._apply_keys)
+        if self.file is not None:
+            from toolstead.app.python_file import FileWatcher
+
+            yield FileWatcher(self.file.path, self.registry.reload)
 
     async def close(self) -> None:
         """Refuse further work, then end what `open` began: runs first, which need the rest until they have ended."""
@@ -375,7 +388,9 @@ class Wiring:
         return orchestrator
 
     async def _prepare_reload(self) -> None:
-        """Before everything is read anew: plugins and agents."""
+        """Before everything is read anew: a Python file that is served, plugins and agents."""
+        if self.file is not None:
+            await self.file.look_again()
         await self.plugins.rescan()
         if self._agents is not None:
             await self._agents.reload()

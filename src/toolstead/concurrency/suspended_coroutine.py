@@ -53,7 +53,7 @@ class DeadlineError(Exception):
 
 
 class IgnoredCancellationError(Exception):
-    """It ignored the cancellation of its caller: the cause of the `CancelledError` that the caller gets."""
+    """What was called goes on in spite of its cancellation: the cause of the `CancelledError` that the caller gets."""
 
 
 class ClosingError(Exception):
@@ -193,7 +193,9 @@ class SuspendedCoroutine:
                 answer = await self._drive_steps()
         except TimeoutError as error:
             if self._timeout.expired():
-                raise DeadlineError(seconds) from error.__cause__
+                cause = error.__cause__
+                goes_on = cause is not None and isinstance(cause.__cause__, IgnoredCancellationError)
+                raise DeadlineError(seconds, was_abandoned=goes_on) from cause
             raise
         finally:
             if deadline is not None:

@@ -80,8 +80,8 @@ class PluginContext:
     report_status: ReportStatus = field(default_factory=lambda: absent_power("report_status"))
 
 
-Answer = str | ToolResult | Content | Mapping[str, Any] | list[Any] | int | float | bool
-"""What a handler may return: text, a whole result, one piece of content, or a JSON value."""
+Answer = str | ToolResult | Content | Mapping[str, Any] | list[Any] | tuple[Any, ...] | int | float | bool
+"""What a handler may return: text, a whole result, a piece of content, a list with some of them, or a JSON value."""
 
 Handler = Callable[[PluginContext, dict[str, Any], ToolMeta], Coroutine[Any, Any, Answer]]
 

@@ -1,7 +1,9 @@
-"""`@tool`: a tool from an async function, its signature and its docstring.
+"""`@tool`: a tool from a function, its signature and its docstring.
 
 Pydantic makes the schema and turns JSON into the annotated types; it is imported when the first
 tool is decorated, not before. The decorator builds a value and registers nothing.
+
+An `async def` runs on the event loop, a plain `def` in a worker thread.
 """
 
 from __future__ import annotations
@@ -10,38 +12,56 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Generic, ParamSpec, TypeVar, overload
 
+from toolstead.concurrency.worker_threads import WORKERS
 from toolstead.errors import DefinitionError, ToolError
 from toolstead.plugins.annotations import (
     NUMBER_CONVERTERS,
     Converter,
     error_place,
     injected_type,
-    is_json,
     readable_form,
-    union_members,
     value_converter,
 )
 from toolstead.plugins.contract import Handler, PluginContext, Tool
+from toolstead.plugins.field_check import describe_kind
+from toolstead.plugins.return_value import ReturnValue
 from toolstead.plugins.tool_meta import ToolMeta
-from toolstead.plugins.tool_schema import input_schema, output_schema, plain_schema
+from toolstead.plugins.tool_schema import input_schema, plain_schema
 from toolstead.schema.explanation import MOST_LINES, render_pointer
-from toolstead.types.content import Audio, EmbeddedResource, Image, ResourceLink, Text
-from toolstead.types.result import ToolResult
 from toolstead.types.tool import Annotations
 
-Function = Callable[..., Awaitable[Any]]
-_OURS = (ToolResult, Text, Image, Audio, ResourceLink, EmbeddedResource)
-_NUMBERS = (int, float)
+Function = Callable[..., Any]
 _SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*$")
 _ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\((?:[^)]|\)(?!\s*:))*\)\s*)?:\s*(.*)")
-_NOTHING = (Any, None, type(None), inspect.Parameter.empty, typing.NoReturn, typing.Never)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class FunctionTool(Tool, Generic[P, R], frozen=True, kw_only=True):
+    """What `@tool` makes: a tool wherever one is wanted, and called by the program itself still the function.
+
+    Attributes:
+        function: The function as it was written; `shout("x")` calls it, without validation, gates or log.
+    """
+
+    function: Callable[P, R]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself."""
+        return self.function(*args, **kwargs)
+
+    @property
+    def __wrapped__(self) -> Callable[P, R]:
+        """The function, for `inspect.signature` and its like."""
+        return self.function
 
 
 @overload
-def tool(function: Function, /) -> Tool: ...
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
 def tool(
     *,
@@ -54,7 +74,7 @@ def tool(
     interactive: bool = False,
     spawns: bool = False,
     title: str | None = None,
-) -> Callable[[Function], Tool]: ...
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Function | None = None,
     /,
@@ -68,29 +88,38 @@ def tool(
     interactive: bool = False,
     spawns: bool = False,
     title: str | None = None,
-) -> Tool | Callable[[Function], Tool]:
-    """Make a `Tool` of an async function.
+) -> Any:
+    """Make a `Tool` of a function, which stays callable as itself.
+
+    An `async def` runs on the event loop. A plain `def` runs in a worker thread, with a copy of the caller's context
+    variables; at its deadline the caller goes on at once, and the thread until the function returns.
 
     Parameters annotated `PluginContext` or `ToolMeta` are injected, may stand anywhere or be
     absent, and are not in the schema. The rest become the input schema, with the descriptions
     under `Args:`. A returned dataclass, TypedDict or pydantic model becomes the output schema; what
-    else pydantic can turn into JSON is answered as JSON, and None as no text.
+    else pydantic can turn into JSON is answered as JSON, None as no text, and a list or tuple with text, images and
+    the like in it as these, in order.
 
     Raises:
-        DefinitionError: The function is not async, a parameter cannot be a JSON argument, or what it
-            returns cannot become JSON.
+        DefinitionError: It is no function, a parameter cannot be a JSON argument, or what it returns cannot
+            become JSON.
     """
 
-    def build_tool(function: Function) -> Tool:
+    def build_tool(function: Function) -> FunctionTool[..., Any]:
         called = name or getattr(function, "__name__", "tool")
         text, argument_texts = read_docstring(function)
         signature = _Signature(function, called, argument_texts)
-        return Tool(
+        if interactive and not signature.is_async:
+            raise DefinitionError(
+                tool=called, field="interactive", reason="asking the client takes an `await`; write an `async def`"
+            )
+        return FunctionTool(
+            function=function,
             name=called,
             description=description if description is not None else text,
             handler=signature.build_handler(),
             schema=signature.schema,
-            output_schema=signature.output_schema,
+            output_schema=signature.returned.schema,
             annotations=annotations or Annotations(),
             timeout=timeout,
             max_output=max_output,
@@ -139,8 +168,7 @@ class _Signature:
         self.injected: dict[str, type[PluginContext | ToolMeta]] = {}
         self.converters: dict[str, Converter] = {}
         self.fallbacks: dict[str, Callable[[], Any]] = {}
-        self.output_schema: dict[str, Any] | None = None
-        self.dump: Callable[[Any], Any] | None = None
+        self.is_async = inspect.iscoroutinefunction(function)
         self._check_function()
         hints = self._read_hints()
         try:
@@ -149,22 +177,21 @@ class _Signature:
             raise
         except Exception as error:  # isolation: types and their schemas are the author's own code
             raise self._bad_field("signature", f"no schema for it: {_first_line(error)}") from error
-        returned = hints.get("return", inspect.Parameter.empty)
-        self.may_be_none = any(part in _NOTHING for part in union_members(returned))
         try:
-            self._read_return(returned)
+            self.returned = ReturnValue(hints.get("return", inspect.Parameter.empty))
         except Exception as error:  # isolation: as above
             raise self._bad_field(
                 "return",
-                "it cannot become JSON; return text, a ToolResult, JSON, a dataclass, a TypedDict or a pydantic model "
-                f"({_first_line(error)})",
+                "it cannot become JSON; return text, images and other content, lists of these, a ToolResult, JSON, a "
+                f"dataclass, a TypedDict or a pydantic model ({_first_line(error)})",
             ) from error
 
     def build_handler(self) -> Handler:
         """What the dispatcher calls: as little as this signature needs."""
-        function, converters, fallbacks, dump = self.function, self.converters, self.fallbacks, self.dump
-        name, injected, may_be_none = self.name, self.injected, self.may_be_none
-        if not (injected or fallbacks or dump or may_be_none):
+        function, converters, fallbacks = self.function, self.converters, self.fallbacks
+        name, injected, is_async = self.name, self.injected, self.is_async
+        convert_answer = self.returned.convert
+        if is_async and not (injected or fallbacks or convert_answer):
             numbers = [(key, *NUMBER_CONVERTERS[one]) for key, one in converters.items() if one in NUMBER_CONVERTERS]
             if len(numbers) == len(converters):
                 return _plain_handler(function, name, numbers)
@@ -183,10 +210,13 @@ class _Signature:
                     arguments[key] = default()
             for key, wanted in injected.items():
                 arguments[key] = ctx if wanted is PluginContext else meta
-            value = await function(**arguments)
-            if value is None and may_be_none:
-                return ""
-            return dump(value) if dump is not None and not isinstance(value, _OURS) else value
+            if is_async:
+                value = await function(**arguments)
+            else:
+                value = await WORKERS.run(functools.partial(function, **arguments), name)
+                if inspect.isawaitable(value):  # of a plain function around an async one
+                    value = await value
+            return value if convert_answer is None else convert_answer(value)
 
         return call_function
 
@@ -195,12 +225,11 @@ class _Signature:
             raise self._bad_field(
                 "handler", "a partial would show the model what is fixed in it; write an `async def` around it"
             )
-        if not inspect.iscoroutinefunction(self.function):
-            raise self._bad_field(
-                "handler",
-                "an `async def` function that returns its answer is needed; "
-                "put blocking work into `await asyncio.to_thread(…)`",
-            )
+        inner = inspect.unwrap(self.function)
+        if not inspect.isroutine(inner):
+            raise self._bad_field("handler", f"a function is needed, not {describe_kind(inner)}")
+        if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+            raise self._bad_field("handler", "it yields; return one answer, such as a list, in place of many")
         first = next(iter(inspect.signature(self.function).parameters.values()), None)
         if first is not None and first.name in ("self", "cls") and first.annotation is first.empty:
             raise self._bad_field(
@@ -256,23 +285,6 @@ class _Signature:
             if not field.is_required() and field.alias is not None and field.alias not in own_defaults:
                 self.fallbacks[field.alias] = functools.partial(field.get_default, call_default_factory=True)
         return input_schema(model)
-
-    def _read_return(self, annotation: Any) -> None:
-        """Find what turns a returned value into JSON, and its schema where it is of one model-like type."""
-        parts = union_members(annotation)
-        dumped = tuple(part for part in parts if part not in _OURS)
-        if all(part in _NOTHING or part in _NUMBERS or is_json(part) for part in dumped):
-            return
-        from pydantic import BaseModel, TypeAdapter
-        from typing_extensions import is_typeddict
-
-        whole: Any = annotation if len(dumped) == len(parts) else typing.Union[dumped]  # noqa: UP007 - built at run time
-        adapter: TypeAdapter[Any] = TypeAdapter(whole)
-        self.dump = functools.partial(adapter.dump_python, mode="json", by_alias=True, warnings=False)
-        kind: Any = parts[0]
-        is_model = inspect.isclass(kind) and (issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__"))
-        if len(parts) == 1 and (is_model or is_typeddict(kind)):
-            self.output_schema = output_schema(adapter)
 
     def _bad_field(self, field: str, reason: str) -> DefinitionError:
         return DefinitionError(tool=self.name, field=field, reason=reason)

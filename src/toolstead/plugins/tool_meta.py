@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from toolstead.concurrency.worker_threads import is_call_abandoned, is_in_worker, wait_on_loop
 from toolstead.errors import DefinitionError, NoClientError
 
 if TYPE_CHECKING:
@@ -59,6 +60,16 @@ class Client(Protocol):
     async def sample(self, prompt: str, max_tokens: int, *, key: str | None = None) -> str:
         """Let the client's own model answer a prompt. The deadline and `key` are as in `elicit`."""
         ...
+
+
+class _Sent:
+    """What a report from a thread gives back: it was passed on already, and may be awaited nevertheless."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+_SENT = _Sent()
 
 
 class ToolMeta(msgspec.Struct, eq=False):
@@ -127,8 +138,21 @@ class ToolMeta(msgspec.Struct, eq=False):
         """Whether the caller receives progress; if not, skip reports that are costly to make."""
         return self._progress is not None
 
-    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether nobody waits for this call any more, though its function goes on: for a plain `def` to look at.
+
+        An `async def` is cancelled instead.
+        """
+        return is_call_abandoned()
+
+    def report_progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> Awaitable[None]:
         """Report progress to the caller; does nothing when the caller does not receive it.
+
+        An `async def` awaits it. In a plain `def` the call alone reports, and raises `asyncio.CancelledError` when
+        nobody waits for the tool's call any more.
 
         Raises:
             DefinitionError: The tool was not declared with `progress=True`.
@@ -139,8 +163,15 @@ class ToolMeta(msgspec.Struct, eq=False):
                 field="progress",
                 reason="only a tool declared with progress=True may report progress",
             )
-        if self._progress is not None:
-            await self._progress(progress, total, message)
+
+        async def send() -> None:
+            if self._progress is not None:
+                await self._progress(progress, total, message)
+
+        if not is_in_worker():
+            return send()
+        wait_on_loop(send)
+        return _SENT
 
     @property
     def client(self) -> Client:

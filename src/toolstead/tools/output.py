@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 from toolstead.types.result import ToolResult
 
 _LONGEST_NOTE = 160
+_CONTENT: frozenset[type] = frozenset(get_args(Content))
 
 # Kept, because `json.dumps` makes an encoder for each value, and that costs more than a small value.
 _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -32,10 +33,10 @@ def convert_answer(value: Any) -> ToolResult:
             return _check_result(value)
         case Text() | Image() | Audio() | ResourceLink() | EmbeddedResource():
             return _check_result(ToolResult(content=(value,)))
-        case dict() | list() | int() | float():
+        case list() | tuple():
+            return _of_list(cast("Sequence[Any]", value))
+        case dict() | int() | float():
             return _of_json(cast("Any", value))
-        case tuple():
-            return _of_json(list(cast("tuple[Any, ...]", value)))
         case Mapping():
             return _of_json(dict(cast("Mapping[Any, Any]", value)))
         case _:
@@ -62,6 +63,16 @@ def cap_result(result: ToolResult, limit: int) -> tuple[ToolResult, int]:
 
 def _of_json(value: Any) -> ToolResult:
     return ToolResult(content=(Text(_json_text(value)),), structured=value)
+
+
+def _of_list(value: Sequence[Any]) -> ToolResult:
+    """A JSON array; with content in it, its items in order."""
+    if _CONTENT.isdisjoint(map(type, value)):
+        return _of_json(list(value))
+    try:
+        return _check_result(ToolResult.of_parts(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadResultError(f"a list with content, and with what is no JSON ({str(error)[:120]})") from None
 
 
 def _json_text(value: Any) -> str:

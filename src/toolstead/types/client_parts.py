@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from toolstead.types.prompt import PromptMessage
+
+SERVER_NAME: Final = "toolstead"
+"""What the MCP server is called, unless a program names it."""
 
 ListKind = Literal["prompts", "resources"]
 """The lists whose changes clients are notified of; tools are the registry's."""
@@ -69,6 +72,7 @@ class ServerIcon(msgspec.Struct, frozen=True, kw_only=True):
 class ServerIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """What the server says of itself; None for what it does not say."""
 
+    name: str = SERVER_NAME
     title: str | None = None
     icon: ServerIcon | None = None
     instructions: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
@@ -79,6 +79,16 @@ class ToolResult(SentStruct, frozen=False, kw_only=True):  # pyright: ignore[rep
         return cls(content=(Text(json.dumps(value, ensure_ascii=False, separators=(",", ":"))),), structured=value)
 
     @classmethod
+    def of_parts(cls, parts: Iterable[Any]) -> Self:
+        """Answer with text, images and other content, in order; any other JSON value stands there as compact text.
+
+        Raises:
+            TypeError: One of them is neither content nor a JSON value.
+            ValueError: A number in one of them is infinite or none.
+        """
+        return cls(content=[part if isinstance(part, Content) else Text(_render_part(part)) for part in parts])
+
+    @classmethod
     def error(cls, text: str, failure: Failure | None = None) -> Self:
         """Answer with an error the model can read."""
         return cls(content=(Text(text),), is_error=True, failure=failure)
@@ -87,3 +97,9 @@ class ToolResult(SentStruct, frozen=False, kw_only=True):  # pyright: ignore[rep
     def text(self) -> str:
         """All text of the result, one part a line."""
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
+
+
+def _render_part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    return json.dumps(part, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -7,7 +7,7 @@ import json
 import sys
 import threading
 import typing
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -550,7 +550,8 @@ async def yields(a: str) -> AsyncIterator[str]:
     yield a
 
 
-def blocking(a: str) -> Any: ...
+def yields_too(a: str) -> Iterator[str]:
+    yield a
 
 
 @pytest.mark.parametrize(
@@ -565,8 +566,9 @@ def test_what_cannot_be_given_by_name_is_refused(function: Any, name: str) -> No
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (blocking, "tool 'blocking': handler: an `async def` function that returns its answer is needed; put blocking"),
-        (yields, "handler: an `async def` function that returns its answer is needed"),
+        (yields, "tool 'yields': handler: it yields; return one answer, such as a list, in place of many"),
+        (yields_too, "handler: it yields; return one answer, such as a list, in place of many"),
+        (Counter, "handler: a function is needed, not the class Counter"),
         (functools.partial(positional, "a"), "handler: a partial would show the model what is fixed in it"),
         (Counter.add, "parameter 'self': no caller can fill it; make the tool from a bound method"),
         (unknown_name, "signature: unreadable annotation: name 'Missing' is not defined; it is read at run time"),
@@ -575,7 +577,10 @@ def test_what_cannot_be_given_by_name_is_refused(function: Any, name: str) -> No
         (no_type, "signature: no schema for it: Unable to generate pydantic-core schema for <class 'threading.Event'>"),
         (a_list, "signature: no schema for it: Unable to generate pydantic-core schema for [<class 'int'>]"),
         (a_callback, "signature: no schema for it: Cannot generate a JsonSchema for core_schema.CallableSchema"),
-        (returns_a_thing, "return: it cannot become JSON; return text, a ToolResult, JSON, a dataclass"),
+        (
+            returns_a_thing,
+            "return: it cannot become JSON; return text, images and other content, lists of these, a ToolResult",
+        ),
     ],
 )
 def test_a_function_that_cannot_be_a_tool_is_refused_with_what_would_be_right(function: Any, said: str) -> None:

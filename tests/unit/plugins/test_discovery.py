@@ -173,7 +173,7 @@ async def test_a_file_is_in_sys_modules_as_long_as_it_is_used() -> None:
         (b"x = '\x00'\n", "load: "),
         (b"x = '\xff'\n", "load: SyntaxError"),
         (b"class E(Exception):\n  def __str__(self): raise KeyError\nraise E\n", "load: E: its message cannot be read"),
-        (b"from toolstead.plugins.decorator import tool\n@tool\ndef f(): ...\n", "(plugins/bad.py:2)"),
+        (b"from toolstead.plugins.decorator import tool\n@tool\ndef f(*rest): ...\n", "(plugins/bad.py:2)"),
         (b"plugin = 3\n", "plugin: a Plugin(name='bad', …) is needed, not an int"),
     ],
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from toolstead.adapters.http.options import SHORTEST_TOKEN, WILDCARDS, ServerOptions, is_loopback
-from toolstead.errors import ServeError
+from toolstead.errors import PortTakenError, ServeError
 
 BACKLOG = 2048
 _PROBE = 1.0
@@ -122,9 +122,7 @@ def _bind_socket(family: socket.AddressFamily, address: str, port: int, *, alone
 async def _explain_failure(error: OSError, options: ServerOptions, port: int) -> ServeError:
     if error.errno == errno.EADDRINUSE:
         holder = await asyncio.to_thread(_find_holder, "127.0.0.1" if options.host in WILDCARDS else options.host, port)
-        return ServeError(
-            f"port {port} of {options.host!r} is taken by {holder}; choose another, or --port 0 for any free one"
-        )
+        return PortTakenError(f"port {port} of {options.host!r} is taken by {holder}")
     if error.errno in (errno.EACCES, errno.EPERM):
         return ServeError(f"port {port} needs privileges that this user lacks; choose one above 1023")
     if error.errno in _ABSENT:

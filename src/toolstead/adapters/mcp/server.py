@@ -14,7 +14,6 @@ from mcp.shared.exceptions import MCPError
 
 from toolstead.adapters.mcp.approval_ways import ApprovalWays
 from toolstead.adapters.mcp.caller_side import connection_of, set_log_level
-from toolstead.adapters.mcp.fast_path.calls import NAME
 from toolstead.adapters.mcp.notices import Notices
 from toolstead.adapters.mcp.part_handlers import PartHandlers
 from toolstead.adapters.mcp.parts_port import OfferedParts
@@ -23,6 +22,7 @@ from toolstead.adapters.mcp.tool_handlers import ToolHandlers
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.registry import Registry
 from toolstead.types.call import Caller
+from toolstead.types.client_parts import SERVER_NAME
 
 Request = ServerRequestContext[Any, Any]
 
@@ -74,7 +74,7 @@ class ToolsteadServer(Server[None]):
         """Take over what the server says of itself now."""
         if self.parts is not None:
             identity = self.parts.identity
-            self.title, self.instructions = identity.title, identity.instructions
+            self.name, self.title, self.instructions = identity.name, identity.title, identity.instructions
             icon = identity.icon
             self.icons = None if icon is None else [mcp_types.Icon(src=icon.src, mime_type=icon.mime_type)]
 
@@ -135,7 +135,7 @@ def create_server(
             yield
 
     server = ToolsteadServer(
-        NAME,
+        SERVER_NAME if parts is None else parts.identity.name,
         version=version,
         lifespan=lifespan,
         get_tool_input_schema=tools.find_schema,

@@ -49,8 +49,15 @@ class ProjectTrust:
 
     name = "trust"
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, *, is_ignored: bool = False) -> None:
+        """Read nothing yet.
+
+        Args:
+            places: Where the project is.
+            is_ignored: Whether nothing of the project counts, or is waited for.
+        """
         self.project = places.project
+        self.is_ignored = is_ignored
         self.approvals = TrustStore(places.data)
         self.copy = self.approvals.approval_folder(places.project) / "current"
         own = places.project / ".toolstead"
@@ -77,15 +84,21 @@ class ProjectTrust:
         """
         return take_snapshot(self.project, without=self.users_own)
 
+    def read_approval(self) -> TrustApproval | None:
+        """What is approved at this moment: it may just have been revoked. Raises as `TrustStore.read`."""
+        return None if self.is_ignored else self.approvals.read(self.project)
+
     def refresh_approval(self) -> bool:
         """Read what is approved, and what waits; return whether either changed.
 
         Pins that cannot be read change nothing; the reason is a problem.
         """
+        if self.is_ignored:
+            return False
         before = (self.approval, self.waiting)
         self.unread.discard("approval")
         try:
-            self.approval = self.approvals.read(self.project)
+            self.approval = self.read_approval()
             self.waiting = tuple(self._waiting_problems(self.approval, self.take_snapshot()))
         except TrustError as error:
             if isinstance(error, UnreadableTrustError):

@@ -179,6 +179,17 @@ def _note_local(context: click.Context, _: click.Parameter, is_local: bool) -> N
     context.meta[_LOCAL] = is_local
 
 
+def file_argument(command: Callable[..., _T]) -> Callable[..., _T]:
+    """`[FILE.py]`: the Python file whose tools are served, as a part of the common options."""
+
+    @click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[FILE.py]")
+    @functools.wraps(command)
+    def run_with_file(invocation: CommandContext, *, file: Path | None, **given: Any) -> _T:
+        return command(replace(invocation, file=file), **given)
+
+    return run_with_file
+
+
 def common_options(command: Callable[..., _T]) -> Callable[..., _T]:
     """`--project`, `--set` and `-v` on a command too; it is given them, joined with what stood before it."""
 

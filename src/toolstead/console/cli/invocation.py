@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from toolstead.concurrency.owned_tasks import cancel_tasks
 from toolstead.concurrency.suspended_coroutine import keep_forever
 from toolstead.concurrency.termination import set_watch, take_signals
-from toolstead.errors import ToolsteadError
+from toolstead.errors import PythonFileError, ToolsteadError
 
 if TYPE_CHECKING:
     from toolstead.app.layers import LoadedSettings
@@ -55,6 +55,8 @@ class CommandContext:
     """Of `toolstead mcp` alone: the profile whose tools are served."""
     log_format: LogFormat | None = None
     """Of servers alone: how lines of the log look; None for the terse lines of one command."""
+    file: Path | None = None
+    """Of servers alone: the Python file whose tools are served, in place of all others."""
 
     def find_places(self) -> Places:
         """Where this project, the user's folder and the data are."""
@@ -81,6 +83,8 @@ class CommandContext:
         """
         from toolstead.app.stead import Toolstead
 
+        if self.file is not None:
+            return self._make_stead_of_file(self.file, watch=watch)
         if ask and not follow and sys.stdin.isatty() and sys.stderr.isatty():
             from toolstead.app.trust.approved import ProjectTrust
             from toolstead.console.cli.approving import offer_approval
@@ -91,6 +95,38 @@ class CommandContext:
         )
         if self.verbose:
             stead.log_calls()
+        return stead
+
+    def _make_stead_of_file(self, path: Path, *, watch: bool) -> Toolstead:
+        """A stead with the tools of a Python file alone; or the file's own, with its tools.
+
+        Raises:
+            PythonFileError: The file cannot be served.
+        """
+        from toolstead.app.python_file import PythonFile
+        from toolstead.app.stead import Toolstead
+
+        file = PythonFile(path, Toolstead)
+        if file.stead is None:
+            return Toolstead(
+                self.project,
+                name=file.path.stem,
+                builtin=False,
+                user_tools=False,
+                project_tools=False,
+                installed_plugins=False,
+                file=file,
+                overrides=self.overrides,
+                watch=watch,
+                takes_over=False,
+            )
+        if self.project is not None or self.overrides:
+            raise PythonFileError(f"{path} has a Toolstead of its own, which decides: leave out --project and --set")
+        stead: Toolstead = file.stead
+        if missing := [plugin.name for plugin in file.plugins if plugin not in stead.own_plugins]:
+            names = ", ".join(map(repr, missing))
+            raise PythonFileError(f"{path} does not give {names} to its Toolstead: write Toolstead(plugins=[…])")
+        stead.registry.register(*(tool for tool in file.tools if stead.registry.get(tool.name) is not tool))
         return stead
 
     def run(

@@ -13,9 +13,10 @@ import click
 
 from toolstead.app.server_file import ServerAddress
 from toolstead.app.stead import Toolstead
-from toolstead.console.cli.group import common_options, count_noun, examples, log_format_option
+from toolstead.console.cli.group import common_options, count_noun, examples, file_argument, log_format_option
 from toolstead.console.cli.invocation import CommandContext, collect_seldom
 from toolstead.console.cli.log_lines import LogFormat
+from toolstead.errors import PortTakenError
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ MOST_PROFILES = 10
     "serve",
     epilog=examples(
         "toolstead serve --port 8421",
+        "toolstead serve my_tools.py",
         "TOOLSTEAD_TOKEN=… toolstead serve --host 0.0.0.0 -v",
         "toolstead serve --log-format json 2>> server.log",
     ),
@@ -37,6 +39,7 @@ MOST_PROFILES = 10
 @click.option("--no-fast-path", is_flag=True, help="Leave every MCP message to the MCP SDK.")
 @log_format_option
 @common_options
+@file_argument
 def serve(
     invocation: CommandContext,
     *,
@@ -48,7 +51,8 @@ def serve(
 ) -> int:
     """Serve the tools over HTTP: REST at /api, MCP at /mcp, the documentation at /docs.
 
-    The log goes to stderr; with -v it has a line for each call. Probes ask /livez and /readyz, Prometheus /metrics.
+    With FILE.py, serve the tools and plugins of that Python file alone. The log goes to stderr; with -v it has a line
+    for each call. Probes ask /livez and /readyz, Prometheus /metrics.
     """
     try:
         from uvloop import new_event_loop
@@ -62,24 +66,28 @@ def serve(
 
 async def _serve(invocation: CommandContext, host: str | None, port: int | None, *, dev: bool, fast_path: bool) -> int:
     async with invocation.make_stead(watch=True, follow=dev) as stead:
+        what = str(stead.places.project if invocation.file is None else invocation.file)
 
         def announce(address: ServerAddress) -> None:
             if invocation.log_format == "json":
-                _log_address(stead, address)
+                _log_address(stead, address, what)
             else:
-                click.echo("\n".join(_describe_server(stead, address)), err=True)
+                click.echo("\n".join(_describe_server(stead, address, what)), err=True)
             collect_seldom()
 
-        await stead.serve_http(host=host, port=port, on_ready=announce, fast_path=fast_path)
+        try:
+            await stead.serve_http(host=host, port=port, on_ready=announce, fast_path=fast_path)
+        except PortTakenError as error:
+            raise PortTakenError(error.taken, free="--port 0") from None
     return 0
 
 
-def _describe_server(stead: Toolstead, address: ServerAddress) -> list[str]:
+def _describe_server(stead: Toolstead, address: ServerAddress, what: str) -> list[str]:
     """Where the server is, and on a terminal what to do with it."""
     url = address.shared_url or address.url
     key = f"?token={address.new_token}" if address.new_token else ""
     lines = [
-        f"toolstead serves {count_noun(stead.registry.get_tool_count(), 'tool')} of {stead.places.project}",
+        f"toolstead serves {count_noun(stead.registry.get_tool_count(), 'tool')} of {what}",
         f"  REST  {url}/api/tools",
         f"  MCP   {url}/mcp",
         *(f"  MCP   {url}/mcp/{name}" for name in list(stead.loaded.settings.profiles)[:MOST_PROFILES]),
@@ -104,12 +112,12 @@ def _describe_server(stead: Toolstead, address: ServerAddress) -> list[str]:
     return lines
 
 
-def _log_address(stead: Toolstead, address: ServerAddress) -> None:
+def _log_address(stead: Toolstead, address: ServerAddress, what: str) -> None:
     """The same for a log that programs read: one line, whatever the level."""
     logger.setLevel(logging.INFO)
     about = {
         "tools": stead.registry.get_tool_count(),
-        "project": str(stead.places.project),
+        "project": what,
         "url": address.shared_url or address.url,
         **({"token": address.new_token} if address.new_token else {}),
     }

@@ -32,11 +32,12 @@ def plainly_asked(words: Sequence[str]) -> CommandContext | None:
     """What `toolstead … mcp …` was asked, where click would surely understand the same; None leaves it to click.
 
     Known are `mcp`, `--project` with a folder that can be read, `--set` and `-v`, before the command and after it,
-    and `--profile` and `--log-format` after it. Anything else, and whatever click might refuse, is none of these.
+    `--profile` and `--log-format` and a file `….py` after it. Anything else, and whatever click might refuse, is none
+    of these.
     """
     project: Path | None = None
     overrides: list[str] = []
-    verbose, verbose_before, asked, profile = 0, 0, False, None
+    verbose, verbose_before, asked, profile, file = 0, 0, False, None, None
     log_format: LogFormat | None = None
     rest = iter(words)
     for word in rest:
@@ -60,6 +61,8 @@ def plainly_asked(words: Sequence[str]) -> CommandContext | None:
                 profile = text
             else:
                 project = Path(text)
+        elif asked and file is None and word.endswith(".py") and not word.startswith("-"):
+            file = Path(word)
         else:
             return None
     found = CommandContext(
@@ -68,6 +71,7 @@ def plainly_asked(words: Sequence[str]) -> CommandContext | None:
         verbose=max(verbose, verbose_before),
         profile=profile,
         log_format=log_format,
+        file=file,
     )
     return found if asked else None
 

@@ -40,9 +40,6 @@ from toolstead.types.tool import NO_HINTS, ToolInfo
 
 logger = logging.getLogger(__name__)
 
-NAME: Final = "toolstead"
-"""The server's name."""
-
 _CAPABILITIES: Final = (
     b'{"completions":{},"logging":{},"prompts":{"listChanged":true},'
     b'"resources":{"subscribe":false,"listChanged":true},"tools":{"listChanged":true}}'
@@ -223,7 +220,7 @@ class FastPath:
         if identity is self._identity:
             return
         self._identity = identity
-        info: dict[str, Any] = {"name": NAME, "version": self._version}
+        info: dict[str, Any] = {"name": identity.name, "version": self._version}
         if identity.title is not None:
             info["title"] = identity.title
         self._stamp = _render_stamp(_encode(info))
