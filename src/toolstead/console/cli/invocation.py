@@ -84,7 +84,10 @@ class CommandContext:
         from toolstead.app.stead import Toolstead
 
         if self.file is not None:
-            return self._make_stead_of_file(self.file, watch=watch)
+            stead = self._make_stead_of_file(self.file, watch=watch)
+            if self.verbose:
+                stead.log_calls()
+            return stead
         if ask and not follow and sys.stdin.isatty() and sys.stderr.isatty():
             from toolstead.app.trust.approved import ProjectTrust
             from toolstead.console.cli.approving import offer_approval
