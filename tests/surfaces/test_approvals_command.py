@@ -84,7 +84,8 @@ def calling(place: Place, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 def test_the_person_at_the_terminal_is_shown_the_call_and_allows_it(place: Place) -> None:
     with open_terminal(place.project, *SEND, "to=ada\u202e", "sign=a\nb") as terminal:
         shown = terminal.answer(ALLOW, "y\n")
-        status, output, _ = terminal.end()
+        status, output, afterwards = terminal.end()
+    assert afterwards.endswith("  allowed\n")
     assert "careful asks you to approve a call: it goes to ada\\u{202e}\n  careful__send {" in shown
     assert '"to": "ada\\u{202e}"' in shown
     assert '"sign": "a\\nb"' in shown

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from toolstead.concurrency.owned_tasks import cancel_tasks
+from toolstead.concurrency.owned_tasks import GRACE, cancel_tasks
 from toolstead.console.cli.argument_editor import EditError, edit_arguments
 from toolstead.console.cli.colour import paint_text
 from toolstead.console.cli.columns import measure_text
@@ -132,6 +132,7 @@ class ApprovalPrompts:
         self._known: dict[str, _Waiting] = {}
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._asking: asyncio.Task[None] | None = None
+        self._is_deciding = self._is_closed = False
         self._watching = ExitStack()
 
     async def __aenter__(self) -> Self:
@@ -140,7 +141,10 @@ class ApprovalPrompts:
 
     async def __aexit__(self, *_: object) -> None:
         self._watching.close()
+        self._is_closed = True
         if self._asking is not None:
+            if self._is_deciding:  # the call goes on at once, and what became of the answer is still to be said
+                await asyncio.wait((self._asking,), timeout=GRACE)
             await cancel_tasks((self._asking,))
 
     def take_event(self, kind: str, data: Mapping[str, Any]) -> None:
@@ -169,7 +173,7 @@ class ApprovalPrompts:
             waiting.decided.set_result(_describe_decision(decision, reason))
 
     async def _ask_all(self) -> None:
-        while not self._queue.empty():
+        while not (self._queue.empty() or self._is_closed):
             waiting = self._queue.get_nowait()
             if waiting.decided.done():
                 continue
@@ -182,6 +186,7 @@ class ApprovalPrompts:
         while (answer := await _wait_for_answer(waiting, takes_interrupt=self._takes_interrupt)) is not None:
             decision, reason = answer
             edited = waiting.edited if decision == "allow" else None
+            self._is_deciding = True
             try:
                 await self._approvals.decide_approval(waiting.question.id, decision, input=edited, reason=reason)
             except InvalidApprovalError as error:
@@ -195,6 +200,8 @@ class ApprovalPrompts:
                 click.echo(f"the answer was not taken: {escape_unseen(str(error), 'prose')}", err=True)
             else:
                 click.echo(paint_text("  allowed" if decision == "allow" else "  denied", "dim"), err=True)
+            finally:
+                self._is_deciding = False
             return
 
 

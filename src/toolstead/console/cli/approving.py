@@ -34,11 +34,11 @@ def ask_at_terminal(snapshot: Snapshot) -> bool:
     """Ask the person at the terminal whether what was shown is trusted; Ctrl-D is a no.
 
     Raises:
-        click.UsageError: There is no terminal.
+        TrustError: There is no terminal.
         click.Abort: Ctrl-C.
     """
     if not has_terminal():
-        raise click.UsageError(
+        raise TrustError(
             "without a terminal no person can be asked; `toolstead trust --yes` approves what is shown above"
         )
     files = "this file" if len(snapshot.files) == 1 else f"these {len(snapshot.files)} files"
