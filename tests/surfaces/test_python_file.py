@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 from tests.programs.running import TOOLSTEAD, Wire, running, text_in, wire_to
 from tests.surfaces.rest_server import Client
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 FILE = '''
 from toolstead import Plugin, Tool, tool
@@ -123,8 +124,9 @@ async def test_a_file_is_served_over_http_and_does_not_pass_for_the_projects_ser
         reply = await client.call("shout", {"text": "hi", "times": 2})
         client.leave()
         assert reply.json["content"] == SHOUTED["content"]
-        listed = await asyncio.to_thread(run, tmp_path, "tools", "list", "--json", "--project", "project")
-        assert "mine" in [one["name"] for one in json.loads(listed.stdout)["tools"]]
+        listed = await asyncio.to_thread(run, tmp_path, "plugins", "list", "--json", "--project", "project")
+        states = {one["name"]: one["state"] for one in json.loads(listed.stdout)["plugins"]}
+        assert (states["plan"], states["loud"]) == ("running", "failed")
 
 
 OWN = """
@@ -230,6 +232,38 @@ async def test_a_function_that_never_ends_is_given_up_and_sigterm_ends_the_proce
         wire.program.process.send_signal(signal.SIGTERM)
         assert await wire.program.ended() == 0
         assert "Traceback" not in wire.program.stderr
+
+
+PROGRAM = (
+    ENDLESS
+    + """
+
+async def main():
+    from toolstead.testing import memory_stead
+
+    async with memory_stead(endless) as stead:
+        print((await stead.call("endless")).text)
+
+
+import asyncio
+asyncio.run(main())
+"""
+)
+
+
+def test_a_function_that_never_ends_does_not_hold_up_the_end_of_a_program(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    ended = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        env={**os.environ, "BEGAN": str(tmp_path / "began")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert ended.stdout == "endless did not finish within 0.2 seconds, ignored its cancellation and was abandoned\n"
+    assert ended.returncode == 0
 
 
 SERVER = """
