@@ -99,7 +99,7 @@ class InProcessClient:
             roots: Only those that no other one started.
             prefix: Only those whose ids begin so.
         """
-        from toolstead.orchestrator.store import ThreadFilter
+        from toolstead.types.thread import ThreadFilter
 
         conversations = await self._stead.conversations()
         wanted = ThreadFilter(project=conversations.project if own else None, are_roots=roots, prefix=prefix)

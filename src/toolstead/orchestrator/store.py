@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from toolstead.types.run import Run, RunEnd, RunError, TreeLimits, Usage
     from toolstead.types.step import RunStep, StepBatch
     from toolstead.types.task import Task
-    from toolstead.types.thread import ListedThread, Message, Thread
+    from toolstead.types.thread import ListedThread, Message, Thread, ThreadFilter
     from toolstead.types.vfs import FileChange, FileLimits, FileVersion, SharedFile
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -44,23 +44,6 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str | None = None
     task_id: str | None = None
     types: frozenset[str] | None = None
-
-
-class ThreadFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which threads are wanted; an empty one wants all. Several conditions must all hold.
-
-    Attributes:
-        project: The folder of their project.
-        are_roots: Only those that no other thread started.
-        prefix: What their ids begin with.
-    """
-
-    project: str | None = None
-    are_roots: bool = False
-    prefix: str = ""
-
-
-EVERY_THREAD = ThreadFilter()
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,7 +233,7 @@ class ConversationStore(Protocol):
         ...
 
     async def list_threads(
-        self, wanted: ThreadFilter = EVERY_THREAD, *, limit: int = 100, before: str | None = None
+        self, wanted: ThreadFilter | None = None, *, limit: int = 100, before: str | None = None
     ) -> list[ListedThread]:
         """Those that were used last come first: by their last message that was answered or is to be.
 

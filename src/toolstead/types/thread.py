@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+import msgspec
+
 from toolstead.types.run import RunStatus
 from toolstead.types.sent import SentStruct
 
@@ -74,3 +76,17 @@ class ListedThread(Thread, frozen=True, kw_only=True):
     status: RunStatus | None
     answered_by: str
     used_at: float
+
+
+class ThreadFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which threads are wanted; an empty one wants all. Several conditions must all hold.
+
+    Attributes:
+        project: The folder of their project.
+        are_roots: Only those that no other thread started.
+        prefix: What their ids begin with.
+    """
+
+    project: str | None = None
+    are_roots: bool = False
+    prefix: str = ""

@@ -24,8 +24,7 @@ from toolstead.adapters.rest.query import idempotency_key, is_true, page_size, r
 from toolstead.errors import NotFoundError
 from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
-from toolstead.orchestrator.store import ThreadFilter
-from toolstead.types.thread import Message, Thread
+from toolstead.types.thread import Message, Thread, ThreadFilter
 
 MOST_LISTED = 500
 _USUALLY_LISTED = 100

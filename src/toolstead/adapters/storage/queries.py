@@ -50,12 +50,12 @@ from toolstead.adapters.storage.tables import (
 )
 from toolstead.adapters.storage.task_queries import delete_tasks
 from toolstead.errors import NotFoundError
-from toolstead.orchestrator.store import EVERY_THREAD, Accepted, MessagePage, RunCommand, ThreadFilter
+from toolstead.orchestrator.store import Accepted, MessagePage, RunCommand
 from toolstead.types.approval import Approval
 from toolstead.types.plugin_row import PluginRow
 from toolstead.types.result import KeptResult
 from toolstead.types.run import Run
-from toolstead.types.thread import ListedThread, Message, Thread
+from toolstead.types.thread import ListedThread, Message, Thread, ThreadFilter
 
 CHANGEABLE = frozenset({"title", "agent", "runtime", "model", "session_id"})
 EXPIRED_TOGETHER = 2_000
@@ -110,9 +110,10 @@ _USED_AT = func.coalesce(runs.c.ended_at, runs.c.started_at, runs.c.created_at, 
 
 
 def list_threads(
-    connection: Connection, wanted: ThreadFilter = EVERY_THREAD, *, limit: int = 100, before: str | None = None
+    connection: Connection, wanted: ThreadFilter | None = None, *, limit: int = 100, before: str | None = None
 ) -> list[ListedThread]:
     """Those that were used last come first. Raises NotFoundError for `before`."""
+    wanted = wanted or ThreadFilter()
     chosen = select(threads, runs.c.status, runs.c.agent, _USED_AT).select_from(
         threads.outerjoin(runs, runs.c.n == _LAST_RUN)
     )

@@ -84,7 +84,7 @@ def chat(invocation: CommandContext, *, url: str | None, goes_on: bool, thread: 
     async def talk(client: SteadClient) -> int:
         thread_id = await find_thread_id(client, goes_on=goes_on, thread=thread)
         # Between a turn and the next prompt nothing is there to be interrupted.
-        before = signal.signal(signal.SIGINT, lambda *_: None)
+        before = signal.signal(signal.SIGINT, _ignore_signal)
         reader = MessageReader(invocation.find_places().data / HISTORY, commands=sorted(_WORDS))
         try:
             return await Chat(client=client, reader=reader, options=given, thread_id=thread_id).talk()
@@ -93,6 +93,10 @@ def chat(invocation: CommandContext, *, url: str | None, goes_on: bool, thread: 
             signal.signal(signal.SIGINT, before)
 
     return run_with_client(invocation, url, talk)
+
+
+def _ignore_signal(_number: int, _frame: object) -> None:
+    """Do nothing; a handler of Python's own lets the event loop's handlers replace it and come back to it."""
 
 
 @dataclass(slots=True, kw_only=True)

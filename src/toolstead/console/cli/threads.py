@@ -169,8 +169,8 @@ async def delete_thread(client: SteadClient, *, thread_id: str) -> None:
 async def export_thread(stead: Toolstead, *, thread_id: str | None, output: Path | None) -> None:
     """Write a conversation as JSON: the thread, its messages and its events, as the database has them."""
     client = InProcessClient(stead)
-    thread_id = (await _find_thread(client, thread_id))["id"]
-    _write_thread({**await client.read_thread(thread_id), "events": await client.list_events(thread_id)}, output)
+    found = (await _find_thread(client, thread_id))["id"]
+    _write_thread({**await client.read_thread(found), "events": await client.list_events(found)}, output)
 
 
 def _write_thread(thread: Mapping[str, Any], output: Path | None) -> None:
@@ -191,8 +191,5 @@ def _render_time(seconds: float) -> str:
 
 
 def _render_project(project: str | None) -> str:
-    """The folder of a project, as a person writes it; an older version did not store it."""
-    home = str(Path.home())
-    if project is None:
-        return "-"
-    return f"~{project.removeprefix(home)}" if project == home or project.startswith(f"{home}/") else project
+    """The folder of a project; an older version did not store it."""
+    return project or "-"
