@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.server
 import json
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.surfaces.talking_project import Finished, Project
+from tests.waiting import PATIENCE
 from toolstead.adapters.installing import install_command
 from toolstead.app.setup_steps import find_ollama
 
@@ -133,10 +135,31 @@ async def test_ollama_is_not_looked_for_where_something_else_answers(project: Pr
     assert ollama.asked == []
 
 
-def test_a_server_that_never_answers_is_not_waited_for() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        assert find_ollama({"OLLAMA_BASE_URL": address}.get) is None
+def test_a_server_that_answers_without_end_is_not_waited_for() -> None:
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def send_bytes() -> None:
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                while not stop.wait(0.05):  # each byte comes in time, and the end never
+                    connection.sendall(b"x")
+
+        sending = threading.Thread(target=send_bytes)
+        sending.start()
+        try:
+            url = f"http://127.0.0.1:{server.getsockname()[1]}"
+            asking = threading.Thread(
+                target=lambda: found.append(find_ollama({"OLLAMA_BASE_URL": url}.get)), daemon=True
+            )
+            found: list[object] = []
+            asking.start()
+            asking.join(PATIENCE)
+            assert found == [None]
+        finally:
+            stop.set()
+            sending.join()
 
 
 @both_ways

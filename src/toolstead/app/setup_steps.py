@@ -219,7 +219,7 @@ def _find_ollama_address(lookup: Lookup) -> tuple[str, bool]:
     except ValueError:
         port = None
     # What a server listens on is no address to ask: every address means this machine too.
-    host = "localhost" if parts.hostname in (None, "0.0.0.0", "::", "127.0.0.1") else parts.hostname  # noqa: S104
+    host = "localhost" if parts.hostname in (None, "0.0.0.0", "::", "127.0.0.1") else parts.hostname  # noqa: S104 - compared, never bound
     url = f"{parts.scheme}://{f'[{host}]' if host and ':' in host else host}:{port or _OLLAMA_PORT}"
     return url, url == f"http://localhost:{_OLLAMA_PORT}"
 

@@ -128,8 +128,10 @@ def find_excess(text: str) -> tuple[int, str] | None:
 
 def find_comment(line: str) -> str:
     """The comment at the end of a line, with the spaces before it; empty when there is none."""
-    found = next((one for one in re.finditer(_TOKEN, line, re.DOTALL) if one[0][0] == "#"), None)
-    return "" if found is None else line[len(line[: found.start()].rstrip()) :]
+    tokens = re.findall(_TOKEN, line, re.DOTALL)
+    if not tokens or tokens[-1][0] != "#":
+        return ""
+    return line[len(line[: len(line) - len(tokens[-1])].rstrip()) :]
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:

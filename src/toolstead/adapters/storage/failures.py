@@ -157,7 +157,16 @@ def _mask_password(words: str, place: DatabaseAddress) -> str:
     words = words.replace(f":{password}@", ":***@").replace(f":{quote(password, safe='')}@", ":***@")
     if len(password) < _SHORTEST_MASKED or password in re.split(r"[:/@?&=]", place.shown):
         return words
-    return re.sub(rf"(?<!\w){re.escape(password)}(?!\w)", "***", words)
+    first, *rest = words.split(password)
+    masked = first
+    for part in rest:
+        is_inside = _is_word(masked[-1:]) or _is_word(part[:1])
+        masked += (password if is_inside else "***") + part
+    return masked
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def _error_words(error: BaseException) -> str:
