@@ -53,9 +53,11 @@ handler is a crash: its text is withheld from the model, and the log has the tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
+
+from toolstead.nearest_names import suggest
 
 
 class ToolsteadError(Exception):
@@ -492,33 +494,3 @@ class PortTakenError(ServeError):
     def __init__(self, taken: str, *, free: str = "port=0") -> None:
         self.taken = taken
         super().__init__(f"{taken}; choose another, or {free} for any free one")
-
-
-def find_nearest(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:
-    """The known names that are most like a name, the nearest first; with a cutoff of 0, some are always found."""
-    from difflib import get_close_matches  # imported only for an error message
-
-    return get_close_matches(name[:100], known, n=most, cutoff=cutoff)
-
-
-def suggest(
-    name: str,
-    known: Iterable[str],
-    *,
-    otherwise: str = "",
-    show: Callable[[str], str] = repr,
-    most: int = 1,
-    cutoff: float = 0.6,
-) -> str:
-    """`did you mean 'that'?`, for a message about a name that is not known.
-
-    Args:
-        name: The name.
-        known: Those that would be right.
-        otherwise: The text where none is like it.
-        show: How a known name is written.
-        most: How many are named.
-        cutoff: How like it they must be, from 0 to 1.
-    """
-    nearest = find_nearest(name, known, most=most, cutoff=cutoff)
-    return f"did you mean {' or '.join(map(show, nearest))}?" if nearest else otherwise

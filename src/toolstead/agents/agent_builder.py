@@ -15,7 +15,7 @@ from toolstead.agents.findings import FindingReport
 from toolstead.agents.frontmatter import AgentText
 from toolstead.agents.gate_definition import InvalidGateError, check_pattern, split_command
 from toolstead.agents.yaml_nodes import YamlNode
-from toolstead.errors import suggest
+from toolstead.nearest_names import suggest
 from toolstead.schema.visible import find_unseen, first_unseen
 from toolstead.types.agent import Agent, AgentLimits, AgentScope, PromptTool
 

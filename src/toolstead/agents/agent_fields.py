@@ -11,7 +11,8 @@ from typing import Any
 
 from toolstead.agents.findings import FindingReport
 from toolstead.agents.yaml_nodes import YamlNode
-from toolstead.errors import SchemaError, suggest
+from toolstead.errors import SchemaError
+from toolstead.nearest_names import suggest
 from toolstead.schema.compiled import compile_input_schema, compile_schema
 from toolstead.schema.explanation import preview_value, shorten_text
 from toolstead.schema.visible import Kind, find_hidden, first_unseen

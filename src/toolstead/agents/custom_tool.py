@@ -8,7 +8,8 @@ from typing import Any, cast
 from toolstead.agents.agent_fields import FieldReader
 from toolstead.agents.prompt_template import PLACEHOLDER, find_placeholders
 from toolstead.agents.yaml_nodes import YamlNode
-from toolstead.errors import SchemaError, suggest
+from toolstead.errors import SchemaError
+from toolstead.nearest_names import suggest
 from toolstead.schema.compiled import schema_from_parameters
 from toolstead.schema.explanation import preview_value, shorten_text
 from toolstead.types.agent import PromptTool

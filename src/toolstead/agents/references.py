@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 
-from toolstead.errors import suggest
+from toolstead.nearest_names import suggest
 from toolstead.types.agent import Agent, Finding
 
 MOST_SUGGESTIONS = 20

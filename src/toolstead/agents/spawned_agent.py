@@ -28,7 +28,8 @@ from toolstead.agents.agent_fields import find_name_problem
 from toolstead.agents.agent_file import AgentReader
 from toolstead.agents.findings import FindingReport
 from toolstead.agents.yaml_nodes import YamlNode
-from toolstead.errors import InvalidAgentError, suggest
+from toolstead.errors import InvalidAgentError
+from toolstead.nearest_names import suggest
 from toolstead.schema.explanation import shorten_text
 from toolstead.types.agent import Agent, AgentLimits
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from toolstead.app.watching import PollingWatcher
-from toolstead.errors import InvalidRequestError, NotFoundError, PluginError, suggest
+from toolstead.errors import InvalidRequestError, NotFoundError, PluginError
+from toolstead.nearest_names import suggest
 from toolstead.plugins.names import qualify_name
 from toolstead.plugins.plugin_instance import PluginPrompt
 from toolstead.types.client_parts import (

@@ -12,7 +12,8 @@ import msgspec
 
 from toolstead.app.key_file import KeyFile
 from toolstead.app.keys import ENVIRONMENT, FILE, KEYRING, KEYRING_FAULTS, SERVICE, key_providers, known_keys
-from toolstead.errors import StateError, ToolsteadError, suggest
+from toolstead.errors import StateError, ToolsteadError
+from toolstead.nearest_names import suggest
 
 LONGEST_KEY = 4096
 _SHOWN = 4

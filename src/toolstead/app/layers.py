@@ -38,7 +38,8 @@ from toolstead.app.toml_text import (
     split_key,
     toml_key,
 )
-from toolstead.errors import SettingsError, find_nearest
+from toolstead.errors import SettingsError
+from toolstead.nearest_names import find_nearest
 
 PREFIX = "TOOLSTEAD_"
 FIXED_NAMES = (

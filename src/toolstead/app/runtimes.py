@@ -30,7 +30,8 @@ from toolstead.app.keys import Keys
 from toolstead.app.runtime_programs import PROGRAMS
 from toolstead.app.setup_steps import find_first_steps, find_lack, find_needed_keys, find_ollama
 from toolstead.app.version import VERSION
-from toolstead.errors import MissingModelError, RuntimeFailureError, suggest
+from toolstead.errors import MissingModelError, RuntimeFailureError
+from toolstead.nearest_names import suggest
 
 if TYPE_CHECKING:
     from toolstead.adapters.providers.model import ProviderModel

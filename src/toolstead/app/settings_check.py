@@ -25,7 +25,8 @@ from toolstead.app.settings import (
     profile_keys,
 )
 from toolstead.app.toml_text import DEEPEST, MOST_DIGITS, KeyPath, kind_of, toml_key, toml_value
-from toolstead.errors import SettingsError, find_nearest, suggest
+from toolstead.errors import SettingsError
+from toolstead.nearest_names import find_nearest, suggest
 from toolstead.schema.visible import HALF_CHARACTER
 
 OriginOf = Callable[[tuple[str | int, ...]], str]

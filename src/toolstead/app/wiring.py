@@ -149,10 +149,9 @@ class Wiring:
             on_client_parts=self.client_parts.refresh,
             builtin=origins.builtin,
         )
-        self.file = origins.file
-        if self.file is not None:
-            self.file.context_for = self.plugins.context_for
-        more = () if self.file is None else (self.file,)
+        if (file := origins.file) is not None:
+            file.context_for = self.plugins.context_for
+        more = () if file is None else (file,)
         self.registry = Registry(
             [FixedSource(name="builtin", offers=self.builtin), *more, self.plugins.source, *self.files.sources],
             visibility=Visibility(allowed=tools.allowed, blocked=tools.blocked, unavailable=self._find_unavailable()),
@@ -215,10 +214,10 @@ class Wiring:
         if not self.trust.is_ignored:
             yield TrustWatcher(self.trust, self._apply_trust, follow=self._follow)
         yield KeyWatcher(self._keys, self._key_file, self._apply_keys)
-        if self.file is not None:
+        if self.origins.file is not None:
             from toolstead.app.python_file import FileWatcher
 
-            yield FileWatcher(self.file.path, self.registry.reload)
+            yield FileWatcher(self.origins.file.path, self.registry.reload)
 
     async def close(self) -> None:
         """Refuse further work, then end what `open` began: runs first, which need the rest until they have ended."""
@@ -389,8 +388,8 @@ class Wiring:
 
     async def _prepare_reload(self) -> None:
         """Before everything is read anew: a Python file that is served, plugins and agents."""
-        if self.file is not None:
-            await self.file.look_again()
+        if self.origins.file is not None:
+            await self.origins.file.look_again()
         await self.plugins.rescan()
         if self._agents is not None:
             await self._agents.reload()

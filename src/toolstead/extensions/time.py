@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from toolstead.errors import ToolError, find_nearest
+from toolstead.errors import ToolError
+from toolstead.nearest_names import find_nearest
 from toolstead.plugins.contract import Plugin, PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.types.content import Text

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolstead.errors import FileConflictError, NotFoundError, RefusedError, ToolError, suggest
+from toolstead.errors import FileConflictError, NotFoundError, RefusedError, ToolError
+from toolstead.nearest_names import suggest
 from toolstead.plugins.contract import Plugin, PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.types.content import Text

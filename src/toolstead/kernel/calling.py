@@ -13,9 +13,10 @@ from hashlib import blake2b
 
 import msgspec
 
-from toolstead.errors import LimitError, suggest
+from toolstead.errors import LimitError
 from toolstead.kernel.activation import Activation
 from toolstead.kernel.conversation import Conversation, ToolAnswer, ToolUse
+from toolstead.nearest_names import suggest
 from toolstead.types.content import Content, Text, whole_text
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import ToolInfo

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
 from toolstead.concurrency.suspended_coroutine import DeadlineError, SuspendedCoroutine, start_coroutine
-from toolstead.errors import FailedRequestError, InvalidRequestError, ToolError, suggest
+from toolstead.errors import FailedRequestError, InvalidRequestError, ToolError
+from toolstead.nearest_names import suggest
 from toolstead.plugins.contract import Complete, Prompt
 from toolstead.plugins.plugin_instance import PluginPrompt, PluginResource
 from toolstead.types.client_parts import FilledPrompt

@@ -17,7 +17,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from toolstead.errors import PluginError, suggest
+from toolstead.errors import PluginError
+from toolstead.nearest_names import suggest
 from toolstead.plugins.annotations import union_members
 from toolstead.plugins.contract import Plugin
 

@@ -13,7 +13,7 @@ from itertools import islice
 from operator import getitem
 from typing import Any, NamedTuple, cast
 
-from toolstead.errors import find_nearest, suggest
+from toolstead.nearest_names import find_nearest, suggest
 
 MOST_LINES = 5
 LONGEST_LINE = 300

@@ -20,7 +20,8 @@ from functools import cached_property
 
 import msgspec
 
-from toolstead.errors import UnknownToolError, find_nearest
+from toolstead.errors import UnknownToolError
+from toolstead.nearest_names import find_nearest
 from toolstead.schema.difference import compare_schemas
 from toolstead.tools.definition import RegisteredTool
 from toolstead.types.sent import SentStruct

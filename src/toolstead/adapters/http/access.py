@@ -32,7 +32,8 @@ from toolstead.adapters.http.problem import (
     problem_response,
 )
 from toolstead.adapters.http.token import read_bearer
-from toolstead.errors import ServeError, suggest
+from toolstead.errors import ServeError
+from toolstead.nearest_names import suggest
 
 if TYPE_CHECKING:
     from toolstead.adapters.http.oauth import TokenVerifier, VerifiedToken

@@ -12,7 +12,7 @@ import msgspec
 
 from toolstead.adapters.http.asgi import HttpRequest, HttpResponse, Receive
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem_response
-from toolstead.errors import suggest
+from toolstead.nearest_names import suggest
 from toolstead.types.sent import StructType
 
 LINGER = 2.0

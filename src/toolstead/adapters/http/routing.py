@@ -17,7 +17,7 @@ from toolstead.adapters.http.body import RequestError
 from toolstead.adapters.http.guard import PrivateAccess
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.problem import BAD_METHOD, NOT_FOUND, NOT_IN_PROFILE, problem_response
-from toolstead.errors import suggest
+from toolstead.nearest_names import suggest
 
 _PLACEHOLDER = re.compile(r"\\\{(\w+)\\\}")
 REMAINDER = "remainder"

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from toolstead.errors import RuntimeFailureError, suggest
+from toolstead.errors import RuntimeFailureError
+from toolstead.nearest_names import suggest
 
 Lookup = Callable[[str], str | None]
 """Returns the value of an environment name, or None; the caller decides where values are kept."""

@@ -19,7 +19,8 @@ from pydantic_ai.models import known_model_names
 
 from toolstead.adapters.providers.catalogue import API
 from toolstead.adapters.providers.http_client import CONNECT_SECONDS, LOOPBACK, READ_SECONDS, Connection
-from toolstead.errors import ModelError, ModelFault, suggest
+from toolstead.errors import ModelError, ModelFault
+from toolstead.nearest_names import suggest
 from toolstead.types.tool import ToolInfo
 
 _LONGEST = 500

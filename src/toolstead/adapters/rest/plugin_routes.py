@@ -13,7 +13,8 @@ from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem_response
 from toolstead.adapters.rest.answers import PluginList
 from toolstead.adapters.rest.openapi import body_of, describe_answer, path_parameter, route
 from toolstead.adapters.rest.problems import BAD_PLUGIN, STORAGE, UNKNOWN_PLUGIN, explain_failures
-from toolstead.errors import NotFoundError, find_nearest, suggest
+from toolstead.errors import NotFoundError
+from toolstead.nearest_names import find_nearest, suggest
 from toolstead.plugins.host import PluginView
 
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from toolstead.adapters.http.asgi import HttpRequest
 from toolstead.adapters.http.body import RequestError
 from toolstead.adapters.http.problem import BAD_QUERY, problem_response
-from toolstead.errors import suggest
+from toolstead.nearest_names import suggest
 
 LONGEST = 200
 _MOST_FIELDS = 100

@@ -15,7 +15,8 @@ from shutil import which
 from typing import Any, Literal
 
 from toolstead.app.connect.target import Target
-from toolstead.errors import ClientConfigError, suggest
+from toolstead.errors import ClientConfigError
+from toolstead.nearest_names import suggest
 
 Scope = Literal["user", "project"]
 START_SECONDS = 30

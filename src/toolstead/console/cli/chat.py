@@ -39,7 +39,8 @@ from toolstead.console.cli.message_reader import MessageReader
 from toolstead.console.cli.run_output import RunOutput
 from toolstead.console.cli.thread_choice import describe_thread, find_thread
 from toolstead.console.cli.threads import render_threads
-from toolstead.errors import ToolsteadError, suggest
+from toolstead.errors import ToolsteadError
+from toolstead.nearest_names import suggest
 from toolstead.orchestrator.ids import Ids
 
 HISTORY = "chat_history"

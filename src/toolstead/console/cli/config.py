@@ -17,7 +17,7 @@ from toolstead.app.toml_text import toml_key, toml_value
 from toolstead.console.cli.columns import render_table
 from toolstead.console.cli.group import DONE, WRONG_USAGE, CommandGroup, common_options, examples, json_option
 from toolstead.console.cli.invocation import CommandContext
-from toolstead.errors import find_nearest
+from toolstead.nearest_names import find_nearest
 
 _WIDTH = 80
 _NOTHING = object()

@@ -20,7 +20,8 @@ import click
 
 from toolstead.console.cli.colour import Kind, paint_text
 from toolstead.console.cli.invocation import CommandContext
-from toolstead.errors import ToolsteadError, suggest
+from toolstead.errors import ToolsteadError
+from toolstead.nearest_names import suggest
 from toolstead.schema.visible import escape_unseen, is_plain
 
 if TYPE_CHECKING:

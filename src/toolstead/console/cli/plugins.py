@@ -26,7 +26,7 @@ from toolstead.console.cli.group import (
     table_width,
     url_option,
 )
-from toolstead.errors import suggest
+from toolstead.nearest_names import suggest
 
 _WIDEST_STATE = len("disabled")
 _WIDEST_VERSION = 14

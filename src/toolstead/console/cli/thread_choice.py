@@ -7,7 +7,8 @@ from typing import Any
 
 from toolstead.app.client import SteadClient
 from toolstead.console.cli.columns import fit_text
-from toolstead.errors import ThreadChoiceError, suggest
+from toolstead.errors import ThreadChoiceError
+from toolstead.nearest_names import suggest
 
 KIND = "thread_"
 """What our own ids begin with; it may be left out."""

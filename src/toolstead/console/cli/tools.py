@@ -37,7 +37,8 @@ from toolstead.console.cli.group import (
 from toolstead.console.cli.tool_files import check_files, print_schema, test_files
 from toolstead.console.cli.tool_new import new_tool
 from toolstead.console.cli.tool_results import ProgressLine, check_output, print_content, write_output
-from toolstead.errors import UnknownToolError, find_nearest
+from toolstead.errors import UnknownToolError
+from toolstead.nearest_names import find_nearest
 from toolstead.schema.visible import escape_unseen
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from toolstead.errors import RefusedError, ToolError, suggest
+from toolstead.errors import RefusedError, ToolError
+from toolstead.nearest_names import suggest
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.handlers.handler_context import Surroundings

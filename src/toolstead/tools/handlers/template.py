@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from toolstead.errors import ToolError, suggest
+from toolstead.errors import ToolError
+from toolstead.nearest_names import suggest
 from toolstead.schema.visible import HALF_CHARACTER
 
 LONGEST_VALUE = 10_000

@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
-from toolstead.errors import ToolsteadError, suggest
+from toolstead.errors import ToolsteadError
+from toolstead.nearest_names import suggest
 from toolstead.tools.handlers.http_guard import why_refused
 from toolstead.tools.handlers.http_url import Url, load_url
 from toolstead.tools.handlers.template import PLACEHOLDER, TemplateError, slot_name

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from toolstead.errors import ToolsteadError, suggest
+from toolstead.errors import ToolsteadError
+from toolstead.nearest_names import suggest
 
 _DECLARED = re.compile(r"(?P<name>[^:=?]+)(?P<optional>\?)?:(?P<kind>\w+)(?:=(?P<default>.*))?", re.DOTALL)
 _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
