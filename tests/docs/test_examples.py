@@ -23,9 +23,10 @@ def commands() -> list[Any]:
     found: list[Any] = []
     for page in PAGES:
         for block in CONSOLE.findall(page.read_text("utf-8")):
+            whole = block.replace("\\\n> ", "")
             found += [
                 pytest.param(line[2:].split("#")[0].strip(), id=f"{page.name}: {line[2:50]}")
-                for line in block.splitlines()
+                for line in whole.splitlines()
                 if line.startswith("$ toolstead")
             ]
     return found
