@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from toolstead.app.stead_events import follow_stored_events
 from toolstead.errors import (
     ApprovalDecidedError,
     InvalidApprovalError,
-    InvocationError,
     NotFoundError,
     RefusedRequestError,
 )
@@ -52,16 +52,9 @@ class InProcessApprovals:
         with self._stead.approvals.watch_questions(on_event):
             yield
 
-    @asynccontextmanager
-    async def follow_events(self) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
+    def follow_events(self) -> AbstractAsyncContextManager[AsyncIterator[dict[str, Any]]]:
         """The questions and the decisions from now on, of every process on the database."""
-        from toolstead.orchestrator.store import EventFilter
-
-        feed = (await self._stead.conversations()).log.feed
-        if feed is None:
-            raise InvocationError("everything is being closed; try again when it runs again")
-        with await feed.open_reader(EventFilter(types=frozenset(TYPES))) as reader:
-            yield (event.to_json() async for event in reader)
+        return follow_stored_events(self._stead, TYPES)
 
 
 class HttpApprovals:

@@ -20,6 +20,7 @@ from toolstead.app.version import VERSION
 from toolstead.errors import ServeError, UnknownProfileError
 
 if TYPE_CHECKING:
+    from toolstead.adapters.http.options import ServerOptions
     from toolstead.adapters.mcp.approval_ways import ApprovalWays
     from toolstead.adapters.mcp.fast_path.calls import FastPath
     from toolstead.adapters.mcp.parts_port import OfferedParts
@@ -131,7 +132,6 @@ async def serve_http(
         on_ready = partial(_print_address, parts)
     import_module("toolstead.adapters.mcp.http")
     from toolstead.adapters.http.access import AccessRules
-    from toolstead.adapters.http.options import OAuthOptions, ProfileOptions, ServerOptions
     from toolstead.adapters.http.port import format_shared_address
     from toolstead.adapters.http.server import serve
     from toolstead.adapters.http.stopping import Stopping
@@ -141,25 +141,8 @@ async def serve_http(
     from toolstead.app.stead_tasks import SteadTasks
 
     server, profiles = parts.loaded.settings.server, parts.loaded.settings.profiles
-    oauth = server.oauth
-    options = ServerOptions(
-        host=host if host is not None else server.host,
-        port=port if port is not None else server.port,
-        token=secrets.token_urlsafe(32) if server.token == "auto" else server.token,
-        allowed_hosts=server.allowed_hosts,
-        allowed_origins=server.allowed_origins,
-        max_body=server.max_body,
-        profiles={name: ProfileOptions(token=one.token, scope=one.scope) for name, one in profiles.items()},
-        oauth=OAuthOptions(**msgspec.structs.asdict(oauth)) if oauth.issuer else None,
-    )
-    if options.oauth is not None:
-        import_module("toolstead.adapters.http.oauth")  # with cryptography, which no other server needs
+    options = _create_options(parts, host, port)
     access = AccessRules(options)
-    if not oauth.issuer:
-        unused = [f"server.oauth.{name}" for name in ("audience", "jwks_uri") if getattr(oauth, name)]
-        unused += [f"profiles.{name}.scope" for name, one in profiles.items() if one.scope]
-        if unused:
-            logger.warning("%s: not used, because server.oauth.issuer is not set", ", ".join(unused))
 
     def create_endpoint(profile: str | None) -> McpEndpoint:
         thread, ways = name_client_thread(), find_ways(parts, has_page=True)
@@ -219,6 +202,31 @@ async def serve_http(
         except ServeError as error:
             _show_without_traceback(error)
             raise
+
+
+def _create_options(parts: Wiring, host: str | None, port: int | None) -> ServerOptions:
+    """What the settings say of the server; an argument counts before them."""
+    from toolstead.adapters.http.options import OAuthOptions, ProfileOptions, ServerOptions
+
+    server, profiles = parts.loaded.settings.server, parts.loaded.settings.profiles
+    oauth = server.oauth
+    if oauth.issuer:
+        import_module("toolstead.adapters.http.oauth")  # with cryptography, which no other server needs
+    else:
+        unused = [f"server.oauth.{name}" for name in ("audience", "jwks_uri") if getattr(oauth, name)]
+        unused += [f"profiles.{name}.scope" for name, one in profiles.items() if one.scope]
+        if unused:
+            logger.warning("%s: not used, because server.oauth.issuer is not set", ", ".join(unused))
+    return ServerOptions(
+        host=host if host is not None else server.host,
+        port=port if port is not None else server.port,
+        token=secrets.token_urlsafe(32) if server.token == "auto" else server.token,
+        allowed_hosts=server.allowed_hosts,
+        allowed_origins=server.allowed_origins,
+        max_body=server.max_body,
+        profiles={name: ProfileOptions(token=one.token, scope=one.scope) for name, one in profiles.items()},
+        oauth=OAuthOptions(**msgspec.structs.asdict(oauth)) if oauth.issuer else None,
+    )
 
 
 def _print_address(parts: Wiring, address: ServerAddress) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from toolstead.app.stead_events import follow_stored_events
 from toolstead.app.stead_tasks import LONGEST_PART, SteadTasks
-from toolstead.errors import InvocationError
 
 if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
@@ -21,19 +21,9 @@ class InProcessTasks(SteadTasks):
         super().__init__(stead.delegation, stead.places.project)
         self._stead = stead
 
-    @asynccontextmanager
-    async def follow_events(self, types: Collection[str]) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
-        """Events of these types from now on, of every process and every project on the database.
-
-        What happens after this is entered is in it, so that a look at the tasks afterwards misses nothing.
-        """
-        from toolstead.orchestrator.store import EventFilter
-
-        feed = (await self._stead.conversations()).log.feed
-        if feed is None:
-            raise InvocationError("everything is being closed; try again when it runs again")
-        with await feed.open_reader(EventFilter(types=frozenset(types))) as reader:
-            yield (event.to_json() async for event in reader)
+    def follow_events(self, types: Collection[str]) -> AbstractAsyncContextManager[AsyncIterator[dict[str, Any]]]:
+        """Events of these types from now on, of every process and every project on the database."""
+        return follow_stored_events(self._stead, types)
 
 
 class HttpTasks:
