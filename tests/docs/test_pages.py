@@ -3,7 +3,7 @@
 A file is written, a program is started, a command is typed, and what the page shows of its output is looked for in
 what is printed: line by line, in order; `…` stands for anything, and ids, times and sizes for themselves. A comment
 above a block says what is special: `<!-- run: exit=2 needs=model server -->`, `<!-- file: ~/notes.txt -->` or
-`<!-- not run: why -->`.
+`<!-- not run: why -->`. With `calls=TOOL` the model calls this tool, and answers with what it found: a TODO.
 """
 
 from __future__ import annotations
@@ -26,11 +26,15 @@ from toolstead.tools.sources.json_file import validate_tool_file
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+TODO = "TODO: water the plants"
 MODEL = """
 - when: TODO
-  call: [{tool: "*todos", input: {}}]
-- say: "notes.txt has one."
+  call: [{{tool: {tool}, input: {input}}}]
+- say: "One is open: {{{{result}}}}"
 """
+ANSWER = f"One is open: ./notes.txt:1:{TODO}"
+"""What that says when the tool's answer has reached the model, and only then."""
+INPUTS = {"find-text": {"text": "TODO"}, "todos": {}}
 VARYING = {
     r"/home/ada": "HOME",
     r"\b(?:task|thread|run|msg|approval|call|res)_\w+…?": r"\w+",
@@ -64,7 +68,8 @@ def test_every_block_of_the_page_runs_as_it_stands(page: Path, tmp_path: Path) -
     shell = PageShell(tmp_path, {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"})
     try:
         if needs & {"claude-code", "model"}:
-            add_model(shell, tmp_path)
+            (tool,) = {block.options["calls"] for block in blocks if "calls" in block.options} or {""}
+            add_model(shell, tmp_path, tool)
         for block in blocks:
             if block.skipped:
                 continue
@@ -76,10 +81,12 @@ def test_every_block_of_the_page_runs_as_it_stands(page: Path, tmp_path: Path) -
         shell.close()
 
 
-def add_model(shell: PageShell, folder: Path) -> None:
+def add_model(shell: PageShell, folder: Path, tool: str) -> None:
     """Let a script answer for the model's API, and put the real Claude Code on the reader's PATH."""
     script = folder / "model.yaml"
-    script.write_text(MODEL, "utf-8")
+    turns = MODEL.format(tool=tool, input=json.dumps(INPUTS[tool])) if tool else "- say: Nothing yet."
+    script.write_text(turns, "utf-8")
+    shell.write_file("notes.txt", TODO + "\n")
     printed = shell.start_server(f"'{sys.executable}' '{Path(__file__).parent / 'model_api.py'}' '{script}'")
     variables = [*printed.split(), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "MCP_CONNECTION_NONBLOCKING=0"]
     shell.run("export " + " ".join(variables))
@@ -96,6 +103,8 @@ def run_block(shell: PageShell, block: Block) -> None:
                 continue
             ran = shell.run(command.line)
             assert ran.status == wanted, f"`{command.line}` ended with {ran.status}:\n{ran.output}"
+            if tool := block.options.get("calls"):
+                assert ANSWER in ran.output, f"`{command.line}`: {tool}'s answer did not reach the model:\n{ran.output}"
             look_for(command.shown, ran.output, shell)
         return
     check_text(block, shell)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shlex
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.docs.page_blocks import read_blocks, read_commands
 from tests.programs import running as programs
 from tests.surfaces.rest_server import Client, Reply, nothing_left, running, tool
 from tests.surfaces.rest_stead import SCRIPT, ended, follow, settings_of
@@ -23,6 +26,7 @@ from toolstead.orchestrator.approvals import CLOSING, STOPPED, WITHDRAWN, Approv
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.types.call import Ask, Decision, ToolCall
 
+HTTP_PAGE = Path(__file__).parents[2] / "docs" / "http.md"
 SCHEMA = {
     "type": "object",
     "properties": {"to": {"type": "string", "minLength": 1}},
@@ -170,6 +174,20 @@ async def test_a_person_may_write_other_arguments_which_must_fit(person: Person)
     assert reply.json["decidedInput"] == {"to": "ada"}
     assert (await calling).json["content"][0]["text"] == "sent to ada"
     assert person.sent == ["ada"]
+
+
+async def test_the_http_page_shows_what_waits_and_how_it_is_allowed_with_other_arguments(person: Person) -> None:
+    (block,) = (one for one in read_blocks(HTTP_PAGE) if "/api/approvals" in one.text)
+    listing, deciding = read_commands(block)
+    (listed,) = json.loads(listing.shown[0])["approvals"]
+    calling = person.calling(listed["input"])
+    waiting = await person.waiting()
+    assert (waiting.keys(), waiting["shown"]) == (listed.keys(), {**listed["shown"], "reason": waiting["reason"]})
+    words = shlex.split(deciding.line.replace(listed["id"], waiting["id"]))
+    assert words[2].endswith(f"/api/approvals/{waiting['id']}")
+    decided = await person.decide(waiting["id"], json.loads(words[words.index("-d") + 1]))
+    assert decided.status == 200
+    assert (await calling).json["content"][0]["text"] == "sent to ada@example.com"
 
 
 async def test_a_second_decision_is_a_409_that_says_how_it_was_decided(person: Person) -> None:
