@@ -22,7 +22,12 @@ ACCESS = "local all locked scram-sha-256\nlocal all all trust\n"
 
 @contextmanager
 def running_server() -> Generator[Path]:
-    """Start it, give the folder of its socket, stop it and delete everything."""
+    """Start it, give the folder of its socket, stop it and delete everything.
+
+    It is given when it has run for so long that a process without its lock counts as dead there.
+    """
+    from toolstead.adapters.storage.postgres import SETTLING_SECONDS  # not above: its driver may be missing
+
     programs = machine.postgres()
     user = machine.postgres_user()
     folder = Path(tempfile.mkdtemp(prefix="toolstead-pg-", dir="/tmp"))  # a socket's path must be short
@@ -52,6 +57,7 @@ def running_server() -> Generator[Path]:
             stderr=log,
         )
         _await_readiness(programs, folder, server)
+        time.sleep(SETTLING_SECONDS)
         yield folder
     finally:
         if server is not None and server.poll() is not None and (folder / "data" / "postmaster.pid").exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import traceback
@@ -14,9 +15,10 @@ import asyncpg
 import pytest
 
 from tests.contracts.conftest import Place
+from tests.contracts.postgres_server import interrupted_server, running_server
 from tests.contracts.samples import event, lost, message, run
 from toolstead.adapters.storage.address import parse_address
-from toolstead.adapters.storage.postgres import PostgresDatabase
+from toolstead.adapters.storage.postgres import SETTLING_SECONDS, PostgresDatabase
 from toolstead.adapters.storage.store import open_store
 from toolstead.errors import StorageError
 from toolstead.orchestrator.store import EventFilter
@@ -125,6 +127,25 @@ async def test_a_process_whose_lock_was_cut_takes_it_again(postgres_place: Place
             while await database.living_owners([owner]) != {owner}:
                 await asyncio.sleep(0.02)
     assert await other.recover_runs(lost) == []
+
+
+async def test_nobody_counts_as_dead_because_the_server_itself_was_away() -> None:
+    with running_server() as socket:
+        url = f"postgresql://postgres@/postgres?host={socket}"
+        store, other = [cast("Any", await open_store(url)) for _ in range(2)]
+        await store.accept_message(message("t"), run("t", store.owner))
+        store._database._regain_lock = asyncio.Event().wait  # as a busy process, which takes its lock again later
+        with interrupted_server(socket):
+            pass
+        looks = 0
+        async with asyncio.timeout(30):
+            while looks < 20:  # from the first moment, and also when the other one has its lock again
+                with contextlib.suppress(StorageError):
+                    assert await other.recover_runs(lost) == []
+                    looks += other._database._guard is not None
+            other._database._regained_at -= SETTLING_SECONDS
+            assert await other.recover_runs(lost) == [], "a server that was just started has no lock of anybody"
+        await asyncio.gather(store.close(), other.close(), return_exceptions=True)
 
 
 async def test_who_closes_counts_as_dead_when_closing_returns(postgres_place: Place) -> None:

@@ -3,8 +3,10 @@
 The lock is a session's advisory lock: the server releases it when the connection ends, so a
 process that died is known to be dead without a clock. A connection that is lost while we live is
 made again and the lock taken anew; in between, another process may end our runs, and our own end
-then comes second and is refused. A pooler that hands out connections by transaction (PgBouncer's
-`transaction` mode) cannot hold such a lock: give this URL a direct connection.
+then comes second and is refused. When the server itself was away, every process has lost its lock
+at once: none counts as dead until all have had time to take theirs again. A pooler that hands out
+connections by transaction (PgBouncer's `transaction` mode) cannot hold such a lock: give this URL
+a direct connection.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 60.0
-RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+RETRY_SECONDS = (0.1, 0.5, 1.0)
+SETTLING_SECONDS = 10.0
+"""How long after the server came back every process counts as alive: long enough for each to take its lock again."""
 
 _MIGRATING = "SELECT pg_advisory_xact_lock(hashtext('toolstead.migrations'))"
 _HELD = """
@@ -39,6 +43,7 @@ _HELD = """
     WHERE locktype = 'advisory' AND objsubid = 1 AND granted
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
+_UP = "SELECT extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::float"
 
 T = TypeVar("T")
 
@@ -60,6 +65,8 @@ class PostgresDatabase:
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self.statements = Statements(self._engine.dialect)
         self._guard: Any = None
+        self._regained_at = -SETTLING_SECONDS
+        """When the lock was taken again after its connection was lost, by the loop's clock."""
         self._regaining: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -82,8 +89,22 @@ class PostgresDatabase:
         return await self._try_twice(self._engine, work)
 
     async def living_owners(self, owners: Sequence[str]) -> set[str]:
-        """Which of these processes hold their lock. Raises StorageError."""
-        held = await self.read(lambda connection: set(connection.exec_driver_sql(_HELD).scalars()))
+        """Which of these processes hold their lock; all of them while locks may be missing for another reason.
+
+        They may while our own is missing or was just taken again, and when the server was just started.
+
+        Raises:
+            StorageError: The server cannot be asked.
+        """
+        up, held = await self.read(
+            lambda connection: (
+                connection.exec_driver_sql(_UP).scalar_one(),
+                set(connection.exec_driver_sql(_HELD).scalars()),
+            )
+        )
+        settled = min(up, asyncio.get_running_loop().time() - self._regained_at) >= SETTLING_SECONDS
+        if self._guard is None or not settled:
+            return set(owners)
         return {owner for owner in owners if _lock_key(owner) in held}
 
     async def close(self) -> None:
@@ -151,6 +172,7 @@ class PostgresDatabase:
             except StorageError as error:
                 logger.warning("this process's lock is not held yet: %s", error)
             else:
+                self._regained_at = asyncio.get_running_loop().time()
                 logger.info("%s: this process holds its lock again", self.place.shown)
                 return
 
