@@ -15,9 +15,11 @@ import pytest
 
 from tests.programs.running import TOOLSTEAD, running
 from toolstead.app.connect.clients import CLIENTS, find_home
+from toolstead.app.connect.json_text import set_value
 from toolstead.app.connect.kept_file import ChangedMeanwhileError
 from toolstead.app.connect.plan import find_place, plan_connection, write_change
 from toolstead.app.connect.target import Target
+from toolstead.app.connect.toml_table import set_table
 
 pytestmark = pytest.mark.promise("B11")
 
@@ -209,18 +211,71 @@ def test_what_is_read_only_stays_and_is_named(what: str, home: Path, tmp_path: P
     assert copies_of(path.resolve()) == []
 
 
-def test_an_older_entry_leads_here_again_and_keeps_what_a_person_put_into_it(home: Path, tmp_path: Path) -> None:
-    path = write_config(home, "claude-code")
-    mine = {"type": "stdio", "command": "/gone/toolstead", "args": ["mcp"], "env": {"KEY": "k"}, "timeout": 9}
-    path.write_text(json.dumps({"mcpServers": {"toolstead": {**mine, "alwaysLoad": False}}}), "utf-8")
-    assert "/gone/toolstead is gone" in connect(cwd=tmp_path).stdout
+MINE: dict[str, dict[str, Any]] = {
+    "claude-code": {"alwaysLoad": False, "timeout": 9, "cwd": "/srv"},
+    "codex": {
+        "env_vars": ["KEY_OF_MINE"],
+        "cwd": "/srv",
+        "startup_timeout_sec": 60,
+        "required": False,
+        "enabled": False,
+        "tools": {"todos": {"approval_mode": "approve"}},
+    },
+    "gemini": {"cwd": "/srv", "timeout": 9, "trust": False},
+    "opencode": {"cwd": "/srv", "enabled": False, "timeout": 9},
+    "cursor": {"envFile": "/srv/.env", "disabled": True},
+}
 
-    assert connect("claude-code", cwd=tmp_path).returncode == 0
 
-    entry = json.loads(path.read_text("utf-8"))["mcpServers"]["toolstead"]
-    assert entry["command"] != "/gone/toolstead"
-    assert entry["env"] == {"KEY": "k", "TOOLSTEAD_HOME": str(home / ".config" / "toolstead")}
-    assert (entry["timeout"], entry["alwaysLoad"]) == (9, True)
+@pytest.mark.parametrize("client", MINE)
+def test_an_older_entry_leads_here_again_and_keeps_what_a_person_put_into_it(
+    client: str, home: Path, tmp_path: Path
+) -> None:
+    environ = "environment" if client == "opencode" else "env"
+    old: dict[str, Any] = {"command": "/gone/toolstead", "args": ["mcp"]}
+    if client == "opencode":
+        old = {"type": "local", "command": ["/gone/toolstead", "mcp"]}
+    mine = {**MINE[client], environ: {"KEY": "k"}}
+    path = write_config(home, client)
+    base = (TABLES.get(client, "mcpServers"), "toolstead")
+    edit = set_table if client == "codex" else set_value
+    path.write_text(edit(path.read_text("utf-8"), base, {**old, **mine}, *([[]] if client == "codex" else [])), "utf-8")
+    assert "/gone/toolstead is gone" in " ".join(connect(cwd=tmp_path).stdout.split())
+
+    done = connect(client, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    entry = parse(client, path.read_text("utf-8"))[base[0]]["toolstead"]
+    assert "/gone" not in json.dumps(entry)
+    places = entry.pop(environ)
+    assert places == {"KEY": "k", "TOOLSTEAD_HOME": str(home / ".config" / "toolstead")}
+    # What is absent was taken out by the person, and is not added again.
+    assert {key: value for key, value in entry.items() if key not in ("type", "command", "args")} == MINE[client]
+    is_off = MINE[client].get("enabled") is False or "disabled" in MINE[client]
+    assert ("does not use it until you change that" in done.stdout) == is_off
+
+
+def test_an_entry_that_changes_between_a_command_and_an_address_has_nothing_left_of_the_other(
+    home: Path, tmp_path: Path
+) -> None:
+    path = write_config(home, "codex")
+    assert connect("codex", "--no-check", cwd=tmp_path).returncode == 0
+    text = path.read_text("utf-8").replace("required = true", 'required = true\ncwd = "/srv"\nenabled_tools = ["a"]')
+    path.write_text(text, "utf-8")
+
+    server = ["--url", "https://a.example.com", "--token-env", "TEAM", "--no-check"]
+    assert connect("codex", *server, cwd=tmp_path).returncode == 0
+
+    entry = tomllib.loads(path.read_text("utf-8"))["mcp_servers"]["toolstead"]
+    address = {"url": "https://a.example.com/mcp", "bearer_token_env_var": "TEAM"}
+    assert entry == {**address, "startup_timeout_sec": 30, "enabled_tools": ["a"]}
+    cursor = write_config(home, "cursor")
+    headers = {"X-Team": "a", "Authorization": "Bearer ${env:OLD}"}
+    for url, kept in (("https://a.example.com/mcp", {"X-Team": "a"}), ("https://b.example.com/mcp", {})):
+        cursor.write_text(json.dumps({"mcpServers": {"toolstead": {"url": url, "headers": headers}}}), "utf-8")
+        assert connect("cursor", *server, cwd=tmp_path).returncode == 0
+        entry = json.loads(cursor.read_text("utf-8"))["mcpServers"]["toolstead"]
+        assert entry["headers"] == {**kept, "Authorization": "Bearer ${env:TEAM}"}
 
 
 def test_another_server_of_that_name_is_neither_replaced_nor_removed(home: Path, tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ class McpClient:
         has_two_names: Either file may end in `.json` or `.jsonc`.
         language: `json`, `jsonc` (with comments) or `toml`.
         table: The key that its servers stand below.
-        make_entry: What it writes for a server.
+        make_entry: What says which server it is: ours, and written again whenever it is connected.
+        make_defaults: What a new entry gets beside that; from then on it is the person's.
         places: Folders and programs without a command that show that it is installed.
         passes_environment: It gives servers its own environment, and that is the terminal's.
         next_step: What to do in it.
@@ -84,6 +85,7 @@ class McpClient:
     language: Literal["json", "jsonc", "toml"] = "json"
     table: str = "mcpServers"
     make_entry: Callable[[Target], dict[str, Any]]
+    make_defaults: Callable[[Target], dict[str, Any]] = lambda _: {}
     places: Callable[[Home], tuple[Path, ...]]
     passes_environment: bool = True
     next_step: str
@@ -129,17 +131,24 @@ def _headers(target: Target, reference: str) -> dict[str, Any]:
 
 
 def _claude_code_entry(target: Target) -> dict[str, Any]:
-    # Without alwaysLoad it starts without servers that are not ready yet.
     if target.url:
-        return {"type": "http", "url": target.url, **_headers(target, "Bearer ${%s}"), "alwaysLoad": True}
-    return {"type": "stdio", **_launch(target), "env": dict(target.environ), "alwaysLoad": True}
+        return {"type": "http", "url": target.url, **_headers(target, "Bearer ${%s}")}
+    return {"type": "stdio", **_launch(target), "env": dict(target.environ)}
+
+
+def _claude_code_defaults(_: Target) -> dict[str, Any]:
+    return {"alwaysLoad": True}  # without it, it starts without servers that are not ready yet
 
 
 def _codex_entry(target: Target) -> dict[str, Any]:
-    if target.url:  # not required: then Codex would not start while a team's server is down
-        token = {"bearer_token_env_var": target.token_env} if target.token_env else {}
-        return {"url": target.url, **token, "startup_timeout_sec": START_SECONDS}
-    return {**_launch(target), "required": True, "startup_timeout_sec": START_SECONDS}
+    if target.url:
+        return {"url": target.url, **({"bearer_token_env_var": target.token_env} if target.token_env else {})}
+    return _launch(target)
+
+
+def _codex_defaults(target: Target) -> dict[str, Any]:
+    # A server that is reached is not required: Codex would not start while a team's server is down.
+    return {**({} if target.url else {"required": True}), "startup_timeout_sec": START_SECONDS}
 
 
 def _gemini_entry(target: Target) -> dict[str, Any]:
@@ -149,12 +158,15 @@ def _gemini_entry(target: Target) -> dict[str, Any]:
 
 
 def _opencode_entry(target: Target) -> dict[str, Any]:
-    more = {"enabled": True, "timeout": START_SECONDS * 1000}
     if target.url:
         token = {**_headers(target, "Bearer {env:%s}"), "oauth": False} if target.token_env else {}
-        return {"type": "remote", "url": target.url, **token, **more}
+        return {"type": "remote", "url": target.url, **token}
     environ = {"environment": dict(target.environ)} if target.environ else {}
-    return {"type": "local", "command": list(target.command), **environ, **more}
+    return {"type": "local", "command": list(target.command), **environ}
+
+
+def _opencode_defaults(_: Target) -> dict[str, Any]:
+    return {"enabled": True, "timeout": START_SECONDS * 1000}
 
 
 def _cursor_entry(target: Target) -> dict[str, Any]:
@@ -182,6 +194,7 @@ _ALL = (
         user_file=lambda home: home.named_folder("CLAUDE_CONFIG_DIR", ".") / ".claude.json",
         project_file=".mcp.json",
         make_entry=_claude_code_entry,
+        make_defaults=_claude_code_defaults,
         places=lambda home: (home.named_folder("CLAUDE_CONFIG_DIR", ".claude"),),
         next_step="In a new `claude`, /mcp shows the server and its tools",
         free_way="`/permissions` in it, or `claude --allowedTools mcp__toolstead`",
@@ -206,6 +219,7 @@ _ALL = (
         language="toml",
         table="mcp_servers",
         make_entry=_codex_entry,
+        make_defaults=_codex_defaults,
         places=lambda home: (home.named_folder("CODEX_HOME", ".codex"),),
         passes_environment=False,
         next_step="In a new `codex`, /mcp shows the server and its tools",
@@ -233,6 +247,7 @@ _ALL = (
         language="jsonc",
         table="mcp",
         make_entry=_opencode_entry,
+        make_defaults=_opencode_defaults,
         places=lambda home: (home.config / "opencode",),
         next_step="A new `opencode` has the tools; `opencode mcp list` shows the server",
         free_way="it asks about no MCP tool, unless `permission` in its configuration says so",

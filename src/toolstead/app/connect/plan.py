@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -29,11 +30,11 @@ from toolstead.errors import ClientConfigError, SettingsError
 
 OURS = "toolstead"
 """The name of our entry, unless another is asked for."""
-_KINDS = frozenset(
-    {"type", "command", "args", "env", "environment", "cwd", "url", "httpUrl", "serverUrl", "headers", "oauth"}
-    | {"bearer_token_env_var", "http_headers", "env_http_headers", "env_vars"}  # Codex
+_STARTED = frozenset({"command", "args", "env", "environment", "cwd", "envFile", "env_vars"})
+_REACHED = frozenset(
+    {"url", "httpUrl", "serverUrl", "headers", "oauth", "bearer_token_env_var", "http_headers", "env_http_headers"}
 )
-"""Keys that say what is started or reached: those of another kind of server go, all others stay."""
+_ADDRESSES = frozenset({"url", "httpUrl", "serverUrl"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +102,9 @@ def read_entry(place: Place) -> Mapping[str, Any] | None:
 
 
 def make_entry(place: Place, target: Target, *, is_free: bool) -> dict[str, Any]:
-    """What a client writes for a target; `is_free` lets it call the tools without asking."""
-    return {**place.client.make_entry(target), **(place.client.free_entry if is_free else {})}
+    """A new entry for a target; `is_free` lets the client call the tools without asking."""
+    client = place.client
+    return {**client.make_entry(target), **client.make_defaults(target), **(client.free_entry if is_free else {})}
 
 
 def plan_connection(place: Place, target: Target, *, is_free: bool = False) -> Change:
@@ -115,30 +117,62 @@ def plan_connection(place: Place, target: Target, *, is_free: bool = False) -> C
     text, document = _read_document(place, found)
     before = _find_entry(place, document)
     _check_ours(place, before)
-    wanted = make_entry(place, target, is_free=is_free)
-    dropped = [key for key in before or {} if key in _KINDS and key not in wanted]
-    for key in ("env", "environment"):
-        kept = {**(before or {}).get(key, {})} if target.command else {}
-        kept = {name: value for name, value in kept.items() if name not in PLACES}
-        if kept:
-            wanted[key] = {**kept, **wanted.get(key, {})}
-            dropped = [one for one in dropped if one != key]
-    if before is not None and before.get("enabled") is False:
-        wanted["enabled"] = True
-    entry = {**{key: value for key, value in (before or {}).items() if key not in dropped}, **wanted}
+    if before is None:
+        entry = make_entry(place, target, is_free=is_free)
+    else:
+        entry = _renew_entry(place, before, target, is_free=is_free)
+    base = (place.client.table, place.name)
+    dropped = [key for key in before or {} if key not in entry]
     if place.client.language == "toml":
-        fresh = set_table(text, (place.client.table, place.name), wanted, dropped)
+        fresh = set_table(text, base, entry, dropped)
+    elif before is None:
+        fresh = set_value(text, base, entry)
     else:
         fresh = text
-        base = (place.client.table, place.name)
-        if before is None:
-            fresh = set_value(fresh, base, wanted)
         for key in dropped:
             fresh = remove_value(fresh, (*base, key))
-        for key, value in wanted.items():
-            if before is not None and (key not in before or before[key] != value):
+        for key, value in entry.items():
+            if key not in before or before[key] != value:
                 fresh = set_value(fresh, (*base, key), value)
     return _check_change(place, found, fresh, entry=entry, before=before)
+
+
+def _renew_entry(place: Place, before: Mapping[str, Any], target: Target, *, is_free: bool) -> dict[str, Any]:
+    """An entry that leads to a target now, and has everything else that a person put into it, or took out of it."""
+    client, old = place.client, read_target(before) or target
+    entry = dict(before)
+    if bool(old.url) != bool(target.url):  # what belongs to the other kind of server
+        gone = {"type", *(_STARTED if target.url else _REACHED)}
+        entry = {key: value for key, value in entry.items() if key not in gone}
+        for key, value in client.make_defaults(old).items():
+            if entry.get(key) == value:
+                del entry[key]
+        entry = {**client.make_defaults(target), **entry}
+    elif urlsplit(old.url)[:2] != urlsplit(target.url)[:2]:  # what one server is given is no other's business
+        entry = {key: value for key, value in entry.items() if key not in _REACHED}
+    for key in _ADDRESSES:
+        entry.pop(key, None)
+    if target.url:
+        _forget_token(entry)
+    written = client.make_entry(target)
+    for key in ("env", "environment", "headers"):
+        kept = {name: value for name, value in (entry.get(key) or {}).items() if name not in PLACES}
+        if kept or key in written:
+            written[key] = {**kept, **written.get(key, {})}
+        else:
+            entry.pop(key, None)
+    # Keys keep their order, so that a line is changed where it stands.
+    return {**entry, **written, **(client.free_entry if is_free else {})}
+
+
+def _forget_token(entry: dict[str, Any]) -> None:
+    """Take the reference to a token out of an entry, in the ways in which we write it."""
+    entry.pop("bearer_token_env_var", None)
+    if entry.get("oauth") is False:
+        del entry["oauth"]
+    headers: Any = entry.get("headers")
+    if isinstance(headers, Mapping) and read_target({"url": "_", "headers": headers}) != Target(url="_"):
+        entry["headers"] = {name: value for name, value in headers.items() if name != "Authorization"}
 
 
 def plan_removal(place: Place) -> Change:

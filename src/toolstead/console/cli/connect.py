@@ -349,7 +349,10 @@ def _report_connection(
 def _find_notes(request: Request, change: Change, target: Target) -> list[str]:
     """What a person should know about what was written."""
     notes: list[str] = []
-    client = request.place.client
+    client, entry = request.place.client, change.entry or {}
+    if entry.get("enabled") is False or entry.get("disabled") is True:
+        key = "enabled = false" if "enabled" in entry else "disabled = true"
+        notes.append(f"the entry says {key}, so {client.title} does not use it until you change that.")
     if client.name == "codex" and "default_tools_approval_mode" not in (change.entry or {}):
         notes.append("`codex exec` can ask nobody, and refuses tools that may write; --without-asking allows them.")
     if client.name == "claude-desktop" and "--project" not in target.command:
