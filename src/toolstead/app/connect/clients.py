@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import which
 from typing import Any, Literal
@@ -71,6 +71,7 @@ class McpClient:
         make_defaults: What a new entry gets beside that; from then on it is the person's.
         places: Folders and programs without a command that show that it is installed.
         passes_environment: It gives servers its own environment, and that is the terminal's.
+        takes_variables: Its entry can name a variable that a server gets from its own environment.
         next_step: What to do in it.
         free_entry: What its entry says when it may call the tools without asking; empty where that is not said there.
         free_way: How it is allowed elsewhere.
@@ -88,6 +89,7 @@ class McpClient:
     make_defaults: Callable[[Target], dict[str, Any]] = lambda _: {}
     places: Callable[[Home], tuple[Path, ...]]
     passes_environment: bool = True
+    takes_variables: bool = True
     next_step: str
     free_entry: Mapping[str, Any] = field(default_factory=dict[str, Any])
     free_way: str = ""
@@ -121,9 +123,14 @@ def find_client(name: str) -> McpClient:
     )
 
 
-def _launch(target: Target) -> dict[str, Any]:
+def _launch(target: Target, reference: str = "${%s}") -> dict[str, Any]:
     entry: dict[str, Any] = {"command": target.command[0], "args": list(target.command[1:])}
-    return {**entry, "env": dict(target.environ)} if target.environ else entry
+    environ = _environ(target, reference)
+    return {**entry, "env": environ} if environ else entry
+
+
+def _environ(target: Target, reference: str) -> dict[str, str]:
+    return {**target.environ, **{name: reference % name for name in target.passed}}
 
 
 def _headers(target: Target, reference: str) -> dict[str, Any]:
@@ -133,7 +140,7 @@ def _headers(target: Target, reference: str) -> dict[str, Any]:
 def _claude_code_entry(target: Target) -> dict[str, Any]:
     if target.url:
         return {"type": "http", "url": target.url, **_headers(target, "Bearer ${%s}")}
-    return {"type": "stdio", **_launch(target), "env": dict(target.environ)}
+    return {"type": "stdio", **_launch(target), "env": _environ(target, "${%s}")}
 
 
 def _claude_code_defaults(_: Target) -> dict[str, Any]:
@@ -143,7 +150,8 @@ def _claude_code_defaults(_: Target) -> dict[str, Any]:
 def _codex_entry(target: Target) -> dict[str, Any]:
     if target.url:
         return {"url": target.url, **({"bearer_token_env_var": target.token_env} if target.token_env else {})}
-    return _launch(target)
+    entry = _launch(replace(target, passed=()))
+    return {**entry, "env_vars": list(target.passed)} if target.passed else entry
 
 
 def _codex_defaults(target: Target) -> dict[str, Any]:
@@ -161,8 +169,9 @@ def _opencode_entry(target: Target) -> dict[str, Any]:
     if target.url:
         token = {**_headers(target, "Bearer {env:%s}"), "oauth": False} if target.token_env else {}
         return {"type": "remote", "url": target.url, **token}
-    environ = {"environment": dict(target.environ)} if target.environ else {}
-    return {"type": "local", "command": list(target.command), **environ}
+    environ = _environ(target, "{env:%s}")
+    entry: dict[str, Any] = {"type": "local", "command": list(target.command)}
+    return {**entry, "environment": environ} if environ else entry
 
 
 def _opencode_defaults(_: Target) -> dict[str, Any]:
@@ -172,13 +181,13 @@ def _opencode_defaults(_: Target) -> dict[str, Any]:
 def _cursor_entry(target: Target) -> dict[str, Any]:
     if target.url:
         return {"url": target.url, **_headers(target, "Bearer ${env:%s}")}
-    return {"type": "stdio", **_launch(target)}
+    return {"type": "stdio", **_launch(target, "${env:%s}")}
 
 
 def _vscode_entry(target: Target) -> dict[str, Any]:
     if target.url:
         return {"type": "http", "url": target.url, **_headers(target, "Bearer ${env:%s}")}
-    return {"type": "stdio", **_launch(target)}
+    return {"type": "stdio", **_launch(target, "${env:%s}")}
 
 
 def _find_opencode_file(home: Home) -> Path:
@@ -207,6 +216,7 @@ _ALL = (
         make_entry=_launch,
         places=lambda home: (home.desktop / "Claude", Path("/Applications/Claude.app")),
         passes_environment=False,
+        takes_variables=False,
         next_step="Quit Claude Desktop and start it again; the tools are listed below its message box",
         free_way="it offers to always allow a tool when it asks",
     ),

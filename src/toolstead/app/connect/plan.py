@@ -23,7 +23,7 @@ from toolstead.app.connect.kept_file import (
     read_file,
     replace_file,
 )
-from toolstead.app.connect.target import PLACES, Target, read_target
+from toolstead.app.connect.target import PLACES, Target, read_target, take_table
 from toolstead.app.connect.toml_table import remove_table, set_table
 from toolstead.app.toml_text import parse_toml, toml_key, toml_value
 from toolstead.errors import ClientConfigError, SettingsError
@@ -101,6 +101,36 @@ def read_entry(place: Place) -> Mapping[str, Any] | None:
     return _find_entry(place, document)
 
 
+def find_entries(client: McpClient, scope: Scope, home: Home, project: Path) -> list[tuple[Place, Mapping[str, Any]]]:
+    """All servers that a client has in one of its files, ours or not.
+
+    Raises:
+        ClientConfigError: The file cannot be read.
+    """
+    place = find_place(client, scope, home, project)
+    _, document = _read_document(place, read_file(place.path))
+    _find_entry(place, document)
+    servers: Mapping[str, Any] = document.get(client.table) or {}
+    return [(replace(place, name=name), entry) for name, entry in servers.items() if isinstance(entry, Mapping)]
+
+
+def find_stronger(place: Place, home: Home, project: Path) -> list[tuple[str, Mapping[str, Any]]]:
+    """Entries of the same name that count instead of this one: where each holds, and what it says.
+
+    Raises:
+        ClientConfigError: A file cannot be read.
+    """
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    if place.client.name == "claude-code":  # `claude mcp add` without --scope writes into its own list of projects
+        user = find_place(place.client, "user", home, project)
+        folders = take_table(_read_document(user, read_file(user.path))[1].get("projects"))
+        for folder, kept in folders.items():
+            entry = take_table(take_table(kept).get("mcpServers")).get(place.name)
+            if isinstance(entry, Mapping) and (place.scope == "user" or folder == str(project)):
+                found.append((folder, cast("Mapping[str, Any]", entry)))
+    return found
+
+
 def make_entry(place: Place, target: Target, *, is_free: bool) -> dict[str, Any]:
     """A new entry for a target; `is_free` lets the client call the tools without asking."""
     client = place.client
@@ -116,7 +146,7 @@ def plan_connection(place: Place, target: Target, *, is_free: bool = False) -> C
     found = read_file(place.path)
     text, document = _read_document(place, found)
     before = _find_entry(place, document)
-    _check_ours(place, before)
+    _check_ours(place, before, target)
     if before is None:
         entry = make_entry(place, target, is_free=is_free)
     else:
@@ -156,11 +186,14 @@ def _renew_entry(place: Place, before: Mapping[str, Any], target: Target, *, is_
         _forget_token(entry)
     written = client.make_entry(target)
     for key in ("env", "environment", "headers"):
-        kept = {name: value for name, value in (entry.get(key) or {}).items() if name not in PLACES}
+        kept = {name: value for name, value in take_table(entry.get(key)).items() if name not in PLACES}
         if kept or key in written:
             written[key] = {**kept, **written.get(key, {})}
         else:
             entry.pop(key, None)
+    if "env_vars" in written:
+        kept_names: list[Any] = entry.get("env_vars") or []
+        written["env_vars"] = [*kept_names, *(name for name in written["env_vars"] if name not in kept_names)]
     # Keys keep their order, so that a line is changed where it stands.
     return {**entry, **written, **(client.free_entry if is_free else {})}
 
@@ -170,8 +203,8 @@ def _forget_token(entry: dict[str, Any]) -> None:
     entry.pop("bearer_token_env_var", None)
     if entry.get("oauth") is False:
         del entry["oauth"]
-    headers: Any = entry.get("headers")
-    if isinstance(headers, Mapping) and read_target({"url": "_", "headers": headers}) != Target(url="_"):
+    headers = take_table(entry.get("headers"))
+    if headers and read_target({"url": "_", "headers": headers}) != Target(url="_"):
         entry["headers"] = {name: value for name, value in headers.items() if name != "Authorization"}
 
 
@@ -197,9 +230,17 @@ def plan_removal(place: Place) -> Change:
         if any(path.read_bytes() == _encode_text(unpruned, found) for path in find_copies(found)):
             fresh = unpruned
     change = _check_change(place, found, fresh, entry=None, before=before)
-    if fresh.strip() in ("", "{}") and not find_copies(found):  # it was made for our entry
+    if fresh.strip() in ("", "{}") and all(_has_entry(place, copy) for copy in find_copies(found)):
+        # It was made for our entry: it was never there without it.
         return replace(change, data=None)
     return change
+
+
+def _has_entry(place: Place, copy: Path) -> bool:
+    try:
+        return _find_entry(place, _read_document(place, read_file(copy))[1]) is not None
+    except ClientConfigError:
+        return False
 
 
 def write_change(place: Place, change: Change) -> Path | None:
@@ -224,18 +265,25 @@ def show_entry(place: Place, entry: Mapping[str, Any]) -> str:
     return "\n".join([f"[{toml_key((place.client.table, place.name))}]", *lines])
 
 
-def _check_ours(place: Place, entry: Mapping[str, Any] | None) -> None:
-    """Refuse to touch the server of somebody else.
+def _check_ours(place: Place, entry: Mapping[str, Any] | None, wanted: Target | None = None) -> None:
+    """Refuse to touch the server of somebody else, or one of ours that serves another file.
 
     Raises:
         ClientConfigError: It is.
     """
-    if entry is None or place.name == OURS:
+    if entry is None:
         return
     target = read_target(entry)
     if target is None or not target.is_ours:
+        leads = f" ({target.describe()})" if target is not None else ""
         raise ClientConfigError(
-            f"{place.path} has another server called {place.name!r}, which is not Toolstead's; choose another --name"
+            f"{place.path} has another server called {place.name!r}{leads}, which is not Toolstead's; choose another"
+            " --name, or take it out by hand first"
+        )
+    file = target.python_file
+    if wanted is not None and wanted.python_file not in ("", file) and file and Path(file).exists():
+        raise ClientConfigError(
+            f"{place.path} has {place.name!r} for another file already, {file}; choose another --name"
         )
 
 
