@@ -332,6 +332,12 @@ def test_a_python_file_is_connected_under_its_own_name_and_taken_out_by_it(home:
     missing = connect("codex", "gone.py", cwd=tmp_path)
     assert (missing.returncode, f"there is no file {tmp_path}/gone.py" in missing.stderr) == (2, True)
 
+    # Codex passes nothing on that is not named: what is named is there when the file is tried.
+    other.write_text(f"import os\n{SHOUT}\nos.environ['NEEDED']\n", "utf-8")
+    for variables, status in (([], 1), (["--env", "NEEDED"], 0)):
+        tried = connect("codex", str(other), *variables, cwd=tmp_path, NEEDED="yes")
+        assert tried.returncode == status, tried.stderr
+
     file.unlink()
     for arguments in (["my_tools.py"], ["--name", "second"]):
         assert connect("claude-code", *arguments, "--remove", cwd=tmp_path).returncode == 0
