@@ -27,6 +27,7 @@ is_ours() {
 
 remove() {
     [ -e "$app" ] && [ ! -f "$app/extras" ] && fail "$app was not made by make install; it is left as it is"
+    disconnect
     if is_ours; then
         rm "$command"
         echo "removed $command"
@@ -40,7 +41,16 @@ remove() {
         echo "there is no installation in $app"
     fi
     echo "Your settings and data stay: ${XDG_CONFIG_HOME:-$HOME/.config}/toolstead and $data"
-    echo "Clients that were connected still name the command; docs/connect.md says where."
+}
+
+# A client that names a command that is gone may not start at all, as Codex does not.
+disconnect() {
+    [ -x "$app/bin/toolstead" ] || return 0
+    if ! (cd "$HOME" && "$app/bin/toolstead" connect --remove); then
+        echo "install: not every client was looked at; one that still names the command may not start: docs/connect.md says" \
+            "where its file is" >&2
+    fi
+    echo "A project's own files (.mcp.json, .codex/config.toml, …) and clients of other users were not looked at."
 }
 
 add() {

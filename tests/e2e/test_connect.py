@@ -49,13 +49,17 @@ async def garden(home: Path) -> Path:
     (folder / ".git").mkdir(parents=True)
     (folder / "notes.txt").write_text("TODO: water the plants\n", "utf-8")
     await run([*TOOLSTEAD, *TOOL], folder, environment(home))
+    file = home / ".config" / "toolstead" / "tools" / "todos.json"
+    written = json.loads(file.read_text("utf-8"))
+    written["tools"][0]["handler"]["env"] = {"TICKET_TOKEN": "${TICKET_TOKEN}"}  # it works only where that arrives
+    file.write_text(json.dumps(written), "utf-8")
     return folder
 
 
 def environment(home: Path) -> dict[str, str]:
     """What a shell in an empty home has: nothing of it says where our files are."""
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "PYTHONPATH")}
-    return {**kept, "HOME": str(home), "NO_PROXY": "127.0.0.1,localhost"}
+    return {**kept, "HOME": str(home), "NO_PROXY": "127.0.0.1,localhost", "TICKET_TOKEN": "of-the-tests"}
 
 
 @pytest.mark.requires("claude")
@@ -66,7 +70,7 @@ async def test_claude_code_has_the_tools_in_its_first_request_and_calls_one(gard
         await run([claude, "mcp", "add", "--scope", "user", "other", "--", "/bin/other"], garden, environ)
         before = json.loads((home / ".claude.json").read_text("utf-8"))
 
-        await run([*TOOLSTEAD, "connect", "claude-code"], garden, environ)
+        await run([*TOOLSTEAD, "connect", "claude-code", "--env", "TICKET_TOKEN"], garden, environ)
 
         listed = await run([claude, "mcp", "list"], garden, environ)
         assert any(line.startswith("toolstead: ") and line.endswith("Connected") for line in listed.splitlines()), (
@@ -77,6 +81,15 @@ async def test_claude_code_has_the_tools_in_its_first_request_and_calls_one(gard
         assert f"It says: {FOUND}" in said
         assert "mcp__toolstead__todos" in json.dumps(api.requests[0].body)
         assert [text.strip() for text in results_of(api.requests[-1])] == [FOUND]
+        without = {name: value for name, value in environ.items() if name != "TICKET_TOKEN"}
+        refused = await run(ask, garden, {**without, **api.environ()})
+        assert "TICKET_TOKEN is not set where Toolstead runs" in refused
+
+        # What a person adds in this project alone counts before ours.
+        await run([claude, "mcp", "add", "toolstead", "--", "/bin/true"], garden, environ)
+        noticed = await run([*TOOLSTEAD, "connect", "claude-code"], garden, environ)
+        assert "in ~/garden another 'toolstead' counts instead: /bin/true" in noticed
+        await run([claude, "mcp", "remove", "toolstead", "--scope", "local"], garden, environ)
 
     await run([*TOOLSTEAD, "connect", "claude-code", "--remove"], garden, environ)
     assert json.loads((home / ".claude.json").read_text("utf-8"))["mcpServers"] == before["mcpServers"]
@@ -105,7 +118,7 @@ async def test_codex_waits_for_the_tools_and_calls_one_without_asking(garden: Pa
         config = folder / "config.toml"
         config.write_text("\n".join(mine), "utf-8")
 
-        await run([*TOOLSTEAD, "connect", "codex", "--without-asking"], garden, environ)
+        await run([*TOOLSTEAD, "connect", "codex", "--without-asking", "--env", "TICKET_TOKEN"], garden, environ)
 
         listed = json.loads(await run([codex, "mcp", "list", "--json"], garden, environ))
         assert [(server["name"], server["enabled"]) for server in listed] == [("toolstead", True)]

@@ -60,8 +60,20 @@ def test_install_gives_a_command_that_works_anywhere_and_uninstall_takes_only_th
     assert "Next: toolstead connect" in again.stdout
     assert command(str(python), "-c", "import asyncpg", home=tmp_path).returncode == 0
 
+    codex, cursor = tmp_path / ".codex" / "config.toml", tmp_path / ".cursor" / "mcp.json"
+    codex.parent.mkdir()
+    codex.write_text('model = "x"\n', "utf-8")
+    for arguments in (["codex"], ["codex", "--name", "second"], ["cursor"]):
+        connected = command("toolstead", "connect", *arguments, home=tmp_path, cwd=Path("/usr"), path=on_path)
+        assert connected.returncode == 0, connected.stderr
+    another = '{"mcpServers": {"toolstead": {"command": "/opt/toolstead", "args": ["mcp"]}}}'
+    cursor.write_text(another, "utf-8")
+
     removed = make("uninstall", home=tmp_path)
     assert removed.returncode == 0, removed.stderr
+    assert "Codex is not connected any more (second)." in removed.stdout
+    assert codex.read_text("utf-8") == 'model = "x"\n'
+    assert cursor.read_text("utf-8") == another
     assert not (links / "toolstead").is_symlink()
     assert not python.parent.parent.exists()
     assert (mine / "mine.json").exists()

@@ -103,13 +103,15 @@ async def test_a_secret_is_taken_at_the_time_of_the_call_and_an_unset_one_is_nam
     write(tmp_path / "tools/it.json", shell("it", "sh -c 'echo ${#KEY}'", env={"KEY": "${LATE_SECRET}"}))
     environ = dict(os.environ)
     async with opened(tmp_path, watch=False, environ=environ) as stead:
-        result = await stead.call("it")
-        assert result.is_error
-        assert result.text.startswith("the environment variable LATE_SECRET is not set; this tool needs it")
+        # A client hands on the reference itself where it has no such variable.
+        for unset in (None, "", "${LATE_SECRET}", "{env:LATE_SECRET}"):
+            environ |= {} if unset is None else {"LATE_SECRET": unset}
+            result = await stead.call("it")
+            assert result.is_error
+            assert "LATE_SECRET is not set where Toolstead runs" in result.text
+            assert "`toolstead connect CLIENT --env LATE_SECRET`" in result.text
         environ["LATE_SECRET"] = "1234567890"
         assert (await stead.call("it")).text == "10\n"
-        environ["LATE_SECRET"] = ""
-        assert (await stead.call("it")).text == "0\n"
 
 
 async def test_a_secret_that_is_too_short_to_be_masked_is_warned_about(

@@ -15,9 +15,11 @@ import pytest
 
 from tests.programs.running import TOOLSTEAD, running
 from toolstead.app.connect.clients import CLIENTS, find_home
+from toolstead.app.connect.json_text import set_value
 from toolstead.app.connect.kept_file import ChangedMeanwhileError
 from toolstead.app.connect.plan import find_place, plan_connection, write_change
 from toolstead.app.connect.target import Target
+from toolstead.app.connect.toml_table import set_table
 
 pytestmark = pytest.mark.promise("B11")
 
@@ -50,6 +52,16 @@ FILES = {
     "vscode": (".config/Code/User/mcp.json", JSONC % "servers"),
 }
 TABLES = {"codex": "mcp_servers", "opencode": "mcp", "vscode": "servers"}
+
+
+SHOUT = """
+from toolstead import tool
+
+@tool
+def shout(text: str) -> str:
+    '''Say it loud.'''
+    return text.upper()
+"""
 
 
 def connect(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -209,24 +221,85 @@ def test_what_is_read_only_stays_and_is_named(what: str, home: Path, tmp_path: P
     assert copies_of(path.resolve()) == []
 
 
-def test_an_older_entry_leads_here_again_and_keeps_what_a_person_put_into_it(home: Path, tmp_path: Path) -> None:
-    path = write_config(home, "claude-code")
-    mine = {"type": "stdio", "command": "/gone/toolstead", "args": ["mcp"], "env": {"KEY": "k"}, "timeout": 9}
-    path.write_text(json.dumps({"mcpServers": {"toolstead": {**mine, "alwaysLoad": False}}}), "utf-8")
-    assert "/gone/toolstead is gone" in connect(cwd=tmp_path).stdout
+MINE: dict[str, dict[str, Any]] = {
+    "claude-code": {"alwaysLoad": False, "timeout": 9, "cwd": "/srv"},
+    "codex": {
+        "env_vars": ["KEY_OF_MINE"],
+        "cwd": "/srv",
+        "startup_timeout_sec": 60,
+        "required": False,
+        "enabled": False,
+        "tools": {"todos": {"approval_mode": "approve"}},
+    },
+    "gemini": {"cwd": "/srv", "timeout": 9, "trust": False},
+    "opencode": {"cwd": "/srv", "enabled": False, "timeout": 9},
+    "cursor": {"envFile": "/srv/.env", "disabled": True},
+}
 
-    assert connect("claude-code", cwd=tmp_path).returncode == 0
 
-    entry = json.loads(path.read_text("utf-8"))["mcpServers"]["toolstead"]
-    assert entry["command"] != "/gone/toolstead"
-    assert entry["env"] == {"KEY": "k", "TOOLSTEAD_HOME": str(home / ".config" / "toolstead")}
-    assert (entry["timeout"], entry["alwaysLoad"]) == (9, True)
+@pytest.mark.parametrize("client", MINE)
+def test_an_older_entry_leads_here_again_and_keeps_what_a_person_put_into_it(
+    client: str, home: Path, tmp_path: Path
+) -> None:
+    environ = "environment" if client == "opencode" else "env"
+    old: dict[str, Any] = {"command": "/gone/toolstead", "args": ["mcp"]}
+    if client == "opencode":
+        old = {"type": "local", "command": ["/gone/toolstead", "mcp"]}
+    mine = {**MINE[client], environ: {"KEY": "k"}}
+    path = write_config(home, client)
+    base = (TABLES.get(client, "mcpServers"), "toolstead")
+    edit = set_table if client == "codex" else set_value
+    path.write_text(edit(path.read_text("utf-8"), base, {**old, **mine}, *([[]] if client == "codex" else [])), "utf-8")
+    assert "/gone/toolstead is gone" in " ".join(connect(cwd=tmp_path).stdout.split())
+
+    done = connect(client, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    entry = parse(client, path.read_text("utf-8"))[base[0]]["toolstead"]
+    assert "/gone" not in json.dumps(entry)
+    places = entry.pop(environ)
+    assert places == {"KEY": "k", "TOOLSTEAD_HOME": str(home / ".config" / "toolstead")}
+    # What is absent was taken out by the person, and is not added again.
+    assert {key: value for key, value in entry.items() if key not in ("type", "command", "args")} == MINE[client]
+    is_off = MINE[client].get("enabled") is False or "disabled" in MINE[client]
+    assert ("does not use it until you change that" in done.stdout) == is_off
+
+
+def test_an_entry_that_changes_between_a_command_and_an_address_has_nothing_left_of_the_other(
+    home: Path, tmp_path: Path
+) -> None:
+    path = write_config(home, "codex")
+    assert connect("codex", "--no-check", cwd=tmp_path).returncode == 0
+    text = path.read_text("utf-8").replace("required = true", 'required = true\ncwd = "/srv"\nenabled_tools = ["a"]')
+    path.write_text(text, "utf-8")
+
+    server = ["--url", "https://a.example.com", "--token-env", "TEAM", "--no-check"]
+    assert connect("codex", *server, cwd=tmp_path).returncode == 0
+
+    entry = tomllib.loads(path.read_text("utf-8"))["mcp_servers"]["toolstead"]
+    address = {"url": "https://a.example.com/mcp", "bearer_token_env_var": "TEAM"}
+    assert entry == {**address, "startup_timeout_sec": 30, "enabled_tools": ["a"]}
+    cursor = write_config(home, "cursor")
+    headers = {"X-Team": "a", "Authorization": "Bearer ${env:OLD}"}
+    for url, kept in (("https://a.example.com/mcp", {"X-Team": "a"}), ("https://b.example.com/mcp", {})):
+        cursor.write_text(json.dumps({"mcpServers": {"toolstead": {"url": url, "headers": headers}}}), "utf-8")
+        assert connect("cursor", *server, cwd=tmp_path).returncode == 0
+        entry = json.loads(cursor.read_text("utf-8"))["mcpServers"]["toolstead"]
+        assert entry["headers"] == {**kept, "Authorization": "Bearer ${env:TEAM}"}
 
 
 def test_another_server_of_that_name_is_neither_replaced_nor_removed(home: Path, tmp_path: Path) -> None:
     path = write_config(home, "cursor")
     before = path.read_bytes()
 
+    text = before.decode().replace("github", "toolstead").replace("gh-mcp", "/opt/other-server")
+    path.write_text(text, "utf-8")
+    for arguments in ([], ["--remove"]):
+        done = connect("cursor", *arguments, cwd=tmp_path)
+        assert done.returncode == 2
+        assert "'toolstead' (/opt/other-server), which is not Toolstead's; choose another --name" in done.stderr
+    assert path.read_text("utf-8") == text
+    path.write_bytes(before)
     for arguments in (["--name", "github"], ["--name", "github", "--remove"]):
         done = connect("cursor", *arguments, cwd=tmp_path)
         assert done.returncode == 2
@@ -234,6 +307,153 @@ def test_another_server_of_that_name_is_neither_replaced_nor_removed(home: Path,
     assert path.read_bytes() == before
     unknown = connect("curser", cwd=tmp_path)
     assert (unknown.returncode, "did you mean 'cursor'?" in unknown.stderr) == (2, True)
+
+
+def test_a_python_file_is_connected_under_its_own_name_and_taken_out_by_it(home: Path, tmp_path: Path) -> None:
+    path = write_config(home, "claude-code")
+    before = path.read_bytes()
+    file, other = tmp_path / "my_tools.py", tmp_path / "other" / "my_tools.py"
+    other.parent.mkdir()
+    for one in (file, other):
+        one.write_text(SHOUT, "utf-8")
+
+    done = connect("claude-code", "my_tools.py", "--json", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["toolNames"] == ["shout"]
+    servers = json.loads(path.read_text("utf-8"))["mcpServers"]
+    assert servers["my_tools"]["args"] == ["mcp", str(file)]
+    assert "toolstead" not in servers
+    assert "my_tools.py" in connect(cwd=tmp_path).stdout
+    refused = connect("claude-code", str(other), cwd=tmp_path)
+    assert (refused.returncode, f"for another file already, {file}" in refused.stderr) == (2, True)
+    named = connect("claude-code", str(other), "--name", "second", cwd=tmp_path)
+    assert named.returncode == 0, named.stderr
+    missing = connect("codex", "gone.py", cwd=tmp_path)
+    assert (missing.returncode, f"there is no file {tmp_path}/gone.py" in missing.stderr) == (2, True)
+
+    # Codex passes nothing on that is not named: what is named is there when the file is tried.
+    other.write_text(f"import os\n{SHOUT}\nos.environ['NEEDED']\n", "utf-8")
+    for variables, status in (([], 1), (["--env", "NEEDED"], 0)):
+        tried = connect("codex", str(other), *variables, cwd=tmp_path, NEEDED="yes")
+        assert tried.returncode == status, tried.stderr
+
+    file.unlink()
+    for arguments in (["my_tools.py"], ["--name", "second"]):
+        assert connect("claude-code", *arguments, "--remove", cwd=tmp_path).returncode == 0
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("client", "written"),
+    [
+        ("claude-code", {"env": {"A": "${A}", "B": "${B}"}}),
+        ("codex", {"env_vars": ["MINE", "A", "B"]}),
+        ("gemini", {"env": {"A": "${A}", "B": "${B}"}}),
+        ("opencode", {"environment": {"A": "{env:A}", "B": "{env:B}"}}),
+        ("cursor", {"env": {"A": "${env:A}", "B": "${env:B}"}}),
+        ("vscode", {"env": {"A": "${env:A}", "B": "${env:B}"}}),
+    ],
+)
+def test_a_variable_is_named_in_the_way_of_the_client_and_its_value_is_not_written(
+    client: str, written: dict[str, Any], home: Path, tmp_path: Path
+) -> None:
+    path = write_config(home, client)
+    assert connect(client, "--no-check", cwd=tmp_path).returncode == 0
+    if client == "codex":
+        path.write_text(f'{path.read_text("utf-8").rstrip()}\nenv_vars = ["MINE"]\n', "utf-8")
+
+    done = connect(client, "--env", "A", "--env", "B", cwd=tmp_path, A="the-value-of-a")
+
+    assert done.returncode == 0, done.stderr
+    assert "Note: B is not set here" in done.stdout
+    text = path.read_text("utf-8")
+    assert "the-value-of-a" not in text
+    entry = parse(client, text)[TABLES.get(client, "mcpServers")]["toolstead"]
+    key = next(iter(written))
+    found = entry[key]
+    if isinstance(found, dict):
+        del found["TOOLSTEAD_HOME"]
+    assert found == written[key]
+    assert connect(client, cwd=tmp_path).returncode == 0
+    assert path.read_text("utf-8") == text
+
+
+def test_a_variable_cannot_be_named_for_claude_desktop_or_by_its_value(home: Path, tmp_path: Path) -> None:
+    for arguments, why in (
+        (["claude-desktop", "--env", "A"], 'as "env": {"A": "…"} of our entry'),
+        (["cursor", "--env", "A=value"], "and not its value"),
+        (["cursor", "--env", "A", "--url", "https://example.com"], "a server has an environment of its own"),
+    ):
+        done = connect(*arguments, cwd=tmp_path)
+        said = " ".join(done.stderr.split())
+        assert (done.returncode, why in said) == (2, True), said
+
+
+def test_the_users_own_tools_are_shown_first(home: Path, tmp_path: Path) -> None:
+    write_config(home, "gemini")
+    file = home / ".config" / "toolstead" / "tools" / "mine.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handler = {"type": "shell", "command": "echo hi"}
+    tool = {"name": "zzz", "description": "Say hi to all.", "inputSchema": {"type": "object"}, "handler": handler}
+    file.write_text(json.dumps({"name": "mine", "tools": [tool]}), "utf-8")
+
+    assert re.search(r"gets   \d+ tools in .* s: zzz, git-status, ", connect("gemini", cwd=tmp_path).stdout)
+
+
+def test_a_link_to_a_folder_that_is_not_there_is_named_and_no_folder_is_made(home: Path, tmp_path: Path) -> None:
+    gone = tmp_path / "drive" / "codex"
+    (home / ".codex").symlink_to(gone)
+    (home / ".cursor").mkdir()
+    (home / ".cursor" / "mcp.json").symlink_to(gone / "mcp.json")
+
+    for client in ("codex", "cursor"):
+        done = connect(client, "--no-check", cwd=tmp_path)
+        assert done.returncode == 2
+        assert f"is a link to {gone}" in done.stderr
+        assert "nothing was written" in done.stderr
+    assert not gone.parent.exists()
+
+
+def test_five_copies_are_kept_and_the_oldest_goes(home: Path, tmp_path: Path) -> None:
+    path = write_config(home, "cursor")
+    place = find_place(CLIENTS["cursor"], "user", find_home(), tmp_path)
+    for number in range(8):
+        write_change(place, plan_connection(place, Target(command=(f"/{number}/toolstead", "mcp"))))
+
+    kept = [re.findall(r"/(\d)/toolstead", copy.read_text("utf-8")) for copy in copies_of(path)]
+    assert sorted(kept) == [["2"], ["3"], ["4"], ["5"], ["6"]]
+
+
+def test_a_file_that_was_made_for_us_goes_also_after_it_was_changed(home: Path, tmp_path: Path) -> None:
+    place = find_place(CLIENTS["codex"], "user", find_home(), tmp_path)
+    for program in ("/a/toolstead", "/b/toolstead"):
+        write_change(place, plan_connection(place, Target(command=(program, "mcp"))))
+    assert len(copies_of(place.path)) == 1
+
+    assert connect("codex", "--remove", cwd=tmp_path).returncode == 0
+
+    assert not place.path.exists()
+
+
+def test_every_entry_of_this_installation_is_taken_out_at_once_and_no_other(home: Path, tmp_path: Path) -> None:
+    before = {client: write_config(home, client).read_bytes() for client in FILES}
+    for client in FILES:
+        assert connect(client, "--no-check", cwd=tmp_path).returncode == 0
+    assert connect("codex", "--no-check", "--name", "second", cwd=tmp_path).returncode == 0
+    foreign = home / FILES["cursor"][0]
+    foreign.write_text('{"mcpServers": {"toolstead": {"command": "/opt/toolstead", "args": ["mcp"]}}}', "utf-8")
+    settings = home / ".config" / "toolstead" / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("a typo", "utf-8")
+
+    done = connect("--remove", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "Codex is not connected any more (second)." in done.stdout
+    before["cursor"] = foreign.read_bytes()
+    assert b"/opt/toolstead" in before["cursor"]
+    assert {client: (home / FILES[client][0]).read_bytes() for client in FILES} == before
 
 
 def test_what_does_not_answer_is_not_written_and_the_reason_is_said(home: Path, tmp_path: Path) -> None:
@@ -248,6 +468,10 @@ def test_what_does_not_answer_is_not_written_and_the_reason_is_said(home: Path, 
     assert "Codex was not connected" in done.stderr
     assert "tools.timeout" in done.stderr
     assert "Nothing was written" in done.stderr
+    settings.write_text("", "utf-8")
+    at_home = connect("codex", "--profile", "nope", cwd=home).stderr
+    assert "it said: toolstead: the settings have no profile 'nope'" in at_home
+    settings.write_text("tools.timeout = 'soon'\n", "utf-8")
     assert (path.read_text("utf-8"), copies_of(path)) == (TOML, [])
     assert connect("codex", "--no-check", cwd=tmp_path).returncode == 0
     assert tomllib.loads(path.read_text("utf-8"))["mcp_servers"]["toolstead"]["required"] is True

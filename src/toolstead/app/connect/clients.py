@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import which
 from typing import Any, Literal
@@ -67,9 +67,11 @@ class McpClient:
         has_two_names: Either file may end in `.json` or `.jsonc`.
         language: `json`, `jsonc` (with comments) or `toml`.
         table: The key that its servers stand below.
-        make_entry: What it writes for a server.
+        make_entry: What says which server it is: ours, and written again whenever it is connected.
+        make_defaults: What a new entry gets beside that; from then on it is the person's.
         places: Folders and programs without a command that show that it is installed.
         passes_environment: It gives servers its own environment, and that is the terminal's.
+        takes_variables: Its entry can name a variable that a server gets from its own environment.
         next_step: What to do in it.
         free_entry: What its entry says when it may call the tools without asking; empty where that is not said there.
         free_way: How it is allowed elsewhere.
@@ -84,8 +86,10 @@ class McpClient:
     language: Literal["json", "jsonc", "toml"] = "json"
     table: str = "mcpServers"
     make_entry: Callable[[Target], dict[str, Any]]
+    make_defaults: Callable[[Target], dict[str, Any]] = lambda _: {}
     places: Callable[[Home], tuple[Path, ...]]
     passes_environment: bool = True
+    takes_variables: bool = True
     next_step: str
     free_entry: Mapping[str, Any] = field(default_factory=dict[str, Any])
     free_way: str = ""
@@ -119,9 +123,14 @@ def find_client(name: str) -> McpClient:
     )
 
 
-def _launch(target: Target) -> dict[str, Any]:
+def _launch(target: Target, reference: str = "${%s}") -> dict[str, Any]:
     entry: dict[str, Any] = {"command": target.command[0], "args": list(target.command[1:])}
-    return {**entry, "env": dict(target.environ)} if target.environ else entry
+    environ = _environ(target, reference)
+    return {**entry, "env": environ} if environ else entry
+
+
+def _environ(target: Target, reference: str) -> dict[str, str]:
+    return {**target.environ, **{name: reference % name for name in target.passed}}
 
 
 def _headers(target: Target, reference: str) -> dict[str, Any]:
@@ -129,17 +138,25 @@ def _headers(target: Target, reference: str) -> dict[str, Any]:
 
 
 def _claude_code_entry(target: Target) -> dict[str, Any]:
-    # Without alwaysLoad it starts without servers that are not ready yet.
     if target.url:
-        return {"type": "http", "url": target.url, **_headers(target, "Bearer ${%s}"), "alwaysLoad": True}
-    return {"type": "stdio", **_launch(target), "env": dict(target.environ), "alwaysLoad": True}
+        return {"type": "http", "url": target.url, **_headers(target, "Bearer ${%s}")}
+    return {"type": "stdio", **_launch(target), "env": _environ(target, "${%s}")}
+
+
+def _claude_code_defaults(_: Target) -> dict[str, Any]:
+    return {"alwaysLoad": True}  # without it, it starts without servers that are not ready yet
 
 
 def _codex_entry(target: Target) -> dict[str, Any]:
-    if target.url:  # not required: then Codex would not start while a team's server is down
-        token = {"bearer_token_env_var": target.token_env} if target.token_env else {}
-        return {"url": target.url, **token, "startup_timeout_sec": START_SECONDS}
-    return {**_launch(target), "required": True, "startup_timeout_sec": START_SECONDS}
+    if target.url:
+        return {"url": target.url, **({"bearer_token_env_var": target.token_env} if target.token_env else {})}
+    entry = _launch(replace(target, passed=()))
+    return {**entry, "env_vars": list(target.passed)} if target.passed else entry
+
+
+def _codex_defaults(target: Target) -> dict[str, Any]:
+    # A server that is reached is not required: Codex would not start while a team's server is down.
+    return {**({} if target.url else {"required": True}), "startup_timeout_sec": START_SECONDS}
 
 
 def _gemini_entry(target: Target) -> dict[str, Any]:
@@ -149,24 +166,28 @@ def _gemini_entry(target: Target) -> dict[str, Any]:
 
 
 def _opencode_entry(target: Target) -> dict[str, Any]:
-    more = {"enabled": True, "timeout": START_SECONDS * 1000}
     if target.url:
         token = {**_headers(target, "Bearer {env:%s}"), "oauth": False} if target.token_env else {}
-        return {"type": "remote", "url": target.url, **token, **more}
-    environ = {"environment": dict(target.environ)} if target.environ else {}
-    return {"type": "local", "command": list(target.command), **environ, **more}
+        return {"type": "remote", "url": target.url, **token}
+    environ = _environ(target, "{env:%s}")
+    entry: dict[str, Any] = {"type": "local", "command": list(target.command)}
+    return {**entry, "environment": environ} if environ else entry
+
+
+def _opencode_defaults(_: Target) -> dict[str, Any]:
+    return {"enabled": True, "timeout": START_SECONDS * 1000}
 
 
 def _cursor_entry(target: Target) -> dict[str, Any]:
     if target.url:
         return {"url": target.url, **_headers(target, "Bearer ${env:%s}")}
-    return {"type": "stdio", **_launch(target)}
+    return {"type": "stdio", **_launch(target, "${env:%s}")}
 
 
 def _vscode_entry(target: Target) -> dict[str, Any]:
     if target.url:
         return {"type": "http", "url": target.url, **_headers(target, "Bearer ${env:%s}")}
-    return {"type": "stdio", **_launch(target)}
+    return {"type": "stdio", **_launch(target, "${env:%s}")}
 
 
 def _find_opencode_file(home: Home) -> Path:
@@ -182,6 +203,7 @@ _ALL = (
         user_file=lambda home: home.named_folder("CLAUDE_CONFIG_DIR", ".") / ".claude.json",
         project_file=".mcp.json",
         make_entry=_claude_code_entry,
+        make_defaults=_claude_code_defaults,
         places=lambda home: (home.named_folder("CLAUDE_CONFIG_DIR", ".claude"),),
         next_step="In a new `claude`, /mcp shows the server and its tools",
         free_way="`/permissions` in it, or `claude --allowedTools mcp__toolstead`",
@@ -194,6 +216,7 @@ _ALL = (
         make_entry=_launch,
         places=lambda home: (home.desktop / "Claude", Path("/Applications/Claude.app")),
         passes_environment=False,
+        takes_variables=False,
         next_step="Quit Claude Desktop and start it again; the tools are listed below its message box",
         free_way="it offers to always allow a tool when it asks",
     ),
@@ -206,6 +229,7 @@ _ALL = (
         language="toml",
         table="mcp_servers",
         make_entry=_codex_entry,
+        make_defaults=_codex_defaults,
         places=lambda home: (home.named_folder("CODEX_HOME", ".codex"),),
         passes_environment=False,
         next_step="In a new `codex`, /mcp shows the server and its tools",
@@ -233,6 +257,7 @@ _ALL = (
         language="jsonc",
         table="mcp",
         make_entry=_opencode_entry,
+        make_defaults=_opencode_defaults,
         places=lambda home: (home.config / "opencode",),
         next_step="A new `opencode` has the tools; `opencode mcp list` shows the server",
         free_way="it asks about no MCP tool, unless `permission` in its configuration says so",

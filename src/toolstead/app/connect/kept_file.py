@@ -20,6 +20,8 @@ from toolstead.errors import ClientConfigError
 
 LARGEST = 64 << 20
 """Bytes of a file that is read; Claude Code's own has its history in it."""
+MOST_COPIES = 5
+"""Copies that are kept of a file."""
 LOCK_SECONDS = 10.0
 """How old a lock is that its holder has left behind; its holder renews it more often."""
 _LOCK_STEP = 0.05
@@ -78,6 +80,7 @@ def replace_file(found: FoundFile, data: bytes | None, *, mode: int = 0o600) -> 
     """
     target = found.target
     shown = f"{found.path}" if found.path == target else f"{found.path} (a link to {target})"
+    _check_folder(found)
     _check_writable(target, shown)
     fresh = target.with_name(f".{target.name.lstrip('.')}.{secrets.token_hex(4)}.new")
     try:
@@ -92,6 +95,8 @@ def replace_file(found: FoundFile, data: bytes | None, *, mode: int = 0o600) -> 
             target.unlink()
         else:
             fresh.replace(target)
+        for old in find_copies(found)[MOST_COPIES:]:
+            old.unlink(missing_ok=True)
         return copy
     except OSError as error:
         raise ClientConfigError(f"{shown} cannot be changed: {error.strerror or error}") from None
@@ -103,7 +108,8 @@ def replace_file(found: FoundFile, data: bytes | None, *, mode: int = 0o600) -> 
 def find_copies(found: FoundFile) -> list[Path]:
     """The copies that were kept of a file, the newest first."""
     with suppress(OSError):
-        return sorted(found.target.parent.glob(f"{_escape(found.target.name)}.toolstead-*.bak"), reverse=True)
+        copies = found.target.parent.glob(f"{_escape(found.target.name)}.toolstead-*.bak")
+        return sorted(copies, key=_read_moment, reverse=True)
     return []
 
 
@@ -147,11 +153,12 @@ def lock_folder(path: Path) -> Generator[None]:
 def _keep_copy(found: FoundFile) -> Path:
     """Write what a file holds beside it, unless the newest copy is the same; no copy is ever replaced."""
     data = found.data or b""
-    for path in find_copies(found)[:1]:
-        if path.read_bytes() == data:
-            return path
+    copies = find_copies(found)
+    if copies and copies[0].read_bytes() == data:
+        return copies[0]
     moment = time.strftime("%Y%m%d-%H%M%S")
-    number = 1
+    # A number that is free again is not the newest.
+    number = 1 + max((number for made, number in map(_read_moment, copies) if made == moment), default=0)
     while True:
         end = moment if number == 1 else f"{moment}-{number}"
         path = found.target.with_name(f"{found.target.name}.toolstead-{end}.bak")
@@ -171,6 +178,22 @@ def _copy_owner(source: Path, path: Path) -> None:
         os.chown(path, known.st_uid, known.st_gid)
     shutil.copystat(source, path)
     os.utime(path)
+
+
+def _check_folder(found: FoundFile) -> None:
+    """Refuse to make the folder that a link leads to: what it is for is missing, perhaps for now alone.
+
+    Raises:
+        ClientConfigError: A link leads to a folder that is not there.
+    """
+    if found.target.parent.exists():
+        return
+    first = next((path for path in (found.path, *found.path.parents) if os.path.lexists(path)), found.path)
+    if first.is_symlink():
+        raise ClientConfigError(
+            f"{first} is a link to {first.readlink()}, which is not there; nothing was written. Make its folder, or"
+            " remove the link, and try again"
+        )
 
 
 def _check_writable(target: Path, shown: str) -> None:
@@ -202,6 +225,12 @@ def _check_unchanged(found: FoundFile, copy: Path | None) -> None:
             with suppress(OSError):
                 copy.unlink()
         raise ChangedMeanwhileError(f"{found.path} was changed by another program at the same moment; try again")
+
+
+def _read_moment(copy: Path) -> tuple[str, int]:
+    """When a copy was made, as its name says: date and time, and its number in that second."""
+    day, time_of_day, number = (*copy.name.rpartition(".toolstead-")[2].removesuffix(".bak").split("-"), "1", "1")[:3]
+    return f"{day}-{time_of_day}", int(number) if number.isdecimal() else 1
 
 
 def _escape(name: str) -> str:

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -22,18 +23,18 @@ from toolstead.app.connect.kept_file import (
     read_file,
     replace_file,
 )
-from toolstead.app.connect.target import PLACES, Target, read_target
+from toolstead.app.connect.target import PLACES, Target, read_target, take_table
 from toolstead.app.connect.toml_table import remove_table, set_table
 from toolstead.app.toml_text import parse_toml, toml_key, toml_value
 from toolstead.errors import ClientConfigError, SettingsError
 
 OURS = "toolstead"
 """The name of our entry, unless another is asked for."""
-_KINDS = frozenset(
-    {"type", "command", "args", "env", "environment", "cwd", "url", "httpUrl", "serverUrl", "headers", "oauth"}
-    | {"bearer_token_env_var", "http_headers", "env_http_headers", "env_vars"}  # Codex
+_STARTED = frozenset({"command", "args", "env", "environment", "cwd", "envFile", "env_vars"})
+_REACHED = frozenset(
+    {"url", "httpUrl", "serverUrl", "headers", "oauth", "bearer_token_env_var", "http_headers", "env_http_headers"}
 )
-"""Keys that say what is started or reached: those of another kind of server go, all others stay."""
+_ADDRESSES = frozenset({"url", "httpUrl", "serverUrl"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +101,40 @@ def read_entry(place: Place) -> Mapping[str, Any] | None:
     return _find_entry(place, document)
 
 
+def find_entries(client: McpClient, scope: Scope, home: Home, project: Path) -> list[tuple[Place, Mapping[str, Any]]]:
+    """All servers that a client has in one of its files, ours or not.
+
+    Raises:
+        ClientConfigError: The file cannot be read.
+    """
+    place = find_place(client, scope, home, project)
+    _, document = _read_document(place, read_file(place.path))
+    _find_entry(place, document)
+    servers: Mapping[str, Any] = document.get(client.table) or {}
+    return [(replace(place, name=name), entry) for name, entry in servers.items() if isinstance(entry, Mapping)]
+
+
+def find_stronger(place: Place, home: Home, project: Path) -> list[tuple[str, Mapping[str, Any]]]:
+    """Entries of the same name that count instead of this one: where each holds, and what it says.
+
+    Raises:
+        ClientConfigError: A file cannot be read.
+    """
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    if place.client.name == "claude-code":  # `claude mcp add` without --scope writes into its own list of projects
+        user = find_place(place.client, "user", home, project)
+        folders = take_table(_read_document(user, read_file(user.path))[1].get("projects"))
+        for folder, kept in folders.items():
+            entry = take_table(take_table(kept).get("mcpServers")).get(place.name)
+            if isinstance(entry, Mapping) and (place.scope == "user" or folder == str(project)):
+                found.append((folder, cast("Mapping[str, Any]", entry)))
+    return found
+
+
 def make_entry(place: Place, target: Target, *, is_free: bool) -> dict[str, Any]:
-    """What a client writes for a target; `is_free` lets it call the tools without asking."""
-    return {**place.client.make_entry(target), **(place.client.free_entry if is_free else {})}
+    """A new entry for a target; `is_free` lets the client call the tools without asking."""
+    client = place.client
+    return {**client.make_entry(target), **client.make_defaults(target), **(client.free_entry if is_free else {})}
 
 
 def plan_connection(place: Place, target: Target, *, is_free: bool = False) -> Change:
@@ -114,31 +146,66 @@ def plan_connection(place: Place, target: Target, *, is_free: bool = False) -> C
     found = read_file(place.path)
     text, document = _read_document(place, found)
     before = _find_entry(place, document)
-    _check_ours(place, before)
-    wanted = make_entry(place, target, is_free=is_free)
-    dropped = [key for key in before or {} if key in _KINDS and key not in wanted]
-    for key in ("env", "environment"):
-        kept = {**(before or {}).get(key, {})} if target.command else {}
-        kept = {name: value for name, value in kept.items() if name not in PLACES}
-        if kept:
-            wanted[key] = {**kept, **wanted.get(key, {})}
-            dropped = [one for one in dropped if one != key]
-    if before is not None and before.get("enabled") is False:
-        wanted["enabled"] = True
-    entry = {**{key: value for key, value in (before or {}).items() if key not in dropped}, **wanted}
+    _check_ours(place, before, target)
+    if before is None:
+        entry = make_entry(place, target, is_free=is_free)
+    else:
+        entry = _renew_entry(place, before, target, is_free=is_free)
+    base = (place.client.table, place.name)
+    dropped = [key for key in before or {} if key not in entry]
     if place.client.language == "toml":
-        fresh = set_table(text, (place.client.table, place.name), wanted, dropped)
+        fresh = set_table(text, base, entry, dropped)
+    elif before is None:
+        fresh = set_value(text, base, entry)
     else:
         fresh = text
-        base = (place.client.table, place.name)
-        if before is None:
-            fresh = set_value(fresh, base, wanted)
         for key in dropped:
             fresh = remove_value(fresh, (*base, key))
-        for key, value in wanted.items():
-            if before is not None and (key not in before or before[key] != value):
+        for key, value in entry.items():
+            if key not in before or before[key] != value:
                 fresh = set_value(fresh, (*base, key), value)
     return _check_change(place, found, fresh, entry=entry, before=before)
+
+
+def _renew_entry(place: Place, before: Mapping[str, Any], target: Target, *, is_free: bool) -> dict[str, Any]:
+    """An entry that leads to a target now, and has everything else that a person put into it, or took out of it."""
+    client, old = place.client, read_target(before) or target
+    entry = dict(before)
+    if bool(old.url) != bool(target.url):  # what belongs to the other kind of server
+        gone = {"type", *(_STARTED if target.url else _REACHED)}
+        entry = {key: value for key, value in entry.items() if key not in gone}
+        for key, value in client.make_defaults(old).items():
+            if entry.get(key) == value:
+                del entry[key]
+        entry = {**client.make_defaults(target), **entry}
+    elif urlsplit(old.url)[:2] != urlsplit(target.url)[:2]:  # what one server is given is no other's business
+        entry = {key: value for key, value in entry.items() if key not in _REACHED}
+    for key in _ADDRESSES:
+        entry.pop(key, None)
+    if target.url:
+        _forget_token(entry)
+    written = client.make_entry(target)
+    for key in ("env", "environment", "headers"):
+        kept = {name: value for name, value in take_table(entry.get(key)).items() if name not in PLACES}
+        if kept or key in written:
+            written[key] = {**kept, **written.get(key, {})}
+        else:
+            entry.pop(key, None)
+    if "env_vars" in written:
+        kept_names: list[Any] = entry.get("env_vars") or []
+        written["env_vars"] = [*kept_names, *(name for name in written["env_vars"] if name not in kept_names)]
+    # Keys keep their order, so that a line is changed where it stands.
+    return {**entry, **written, **(client.free_entry if is_free else {})}
+
+
+def _forget_token(entry: dict[str, Any]) -> None:
+    """Take the reference to a token out of an entry, in the ways in which we write it."""
+    entry.pop("bearer_token_env_var", None)
+    if entry.get("oauth") is False:
+        del entry["oauth"]
+    headers = take_table(entry.get("headers"))
+    if headers and read_target({"url": "_", "headers": headers}) != Target(url="_"):
+        entry["headers"] = {name: value for name, value in headers.items() if name != "Authorization"}
 
 
 def plan_removal(place: Place) -> Change:
@@ -163,9 +230,17 @@ def plan_removal(place: Place) -> Change:
         if any(path.read_bytes() == _encode_text(unpruned, found) for path in find_copies(found)):
             fresh = unpruned
     change = _check_change(place, found, fresh, entry=None, before=before)
-    if fresh.strip() in ("", "{}") and not find_copies(found):  # it was made for our entry
+    if fresh.strip() in ("", "{}") and all(_has_entry(place, copy) for copy in find_copies(found)):
+        # It was made for our entry: it was never there without it.
         return replace(change, data=None)
     return change
+
+
+def _has_entry(place: Place, copy: Path) -> bool:
+    try:
+        return _find_entry(place, _read_document(place, read_file(copy))[1]) is not None
+    except ClientConfigError:
+        return False
 
 
 def write_change(place: Place, change: Change) -> Path | None:
@@ -190,18 +265,25 @@ def show_entry(place: Place, entry: Mapping[str, Any]) -> str:
     return "\n".join([f"[{toml_key((place.client.table, place.name))}]", *lines])
 
 
-def _check_ours(place: Place, entry: Mapping[str, Any] | None) -> None:
-    """Refuse to touch the server of somebody else.
+def _check_ours(place: Place, entry: Mapping[str, Any] | None, wanted: Target | None = None) -> None:
+    """Refuse to touch the server of somebody else, or one of ours that serves another file.
 
     Raises:
         ClientConfigError: It is.
     """
-    if entry is None or place.name == OURS:
+    if entry is None:
         return
     target = read_target(entry)
     if target is None or not target.is_ours:
+        leads = f" ({target.describe()})" if target is not None else ""
         raise ClientConfigError(
-            f"{place.path} has another server called {place.name!r}, which is not Toolstead's; choose another --name"
+            f"{place.path} has another server called {place.name!r}{leads}, which is not Toolstead's; choose another"
+            " --name, or take it out by hand first"
+        )
+    file = target.python_file
+    if wanted is not None and wanted.python_file not in ("", file) and file and Path(file).exists():
+        raise ClientConfigError(
+            f"{place.path} has {place.name!r} for another file already, {file}; choose another --name"
         )
 
 

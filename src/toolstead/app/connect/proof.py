@@ -96,7 +96,8 @@ async def _list_tools(send: Send) -> tuple[str, list[str]]:
 async def _ask_program(
     target: Target, folder: Path, environ: Mapping[str, str], *, whole: bool
 ) -> tuple[str, list[str]]:
-    given = {name: value for name, value in environ.items() if whole or name in _FEW or name.startswith("LC_")}
+    few = _FEW.union(target.passed)
+    given = {name: value for name, value in environ.items() if whole or name in few or name.startswith("LC_")}
     try:
         process = PipedProcess(target.command, cwd=folder, env={**given, **target.environ}, longest_line=_LONGEST_LINE)
     except OSError as error:
@@ -216,4 +217,6 @@ def _describe_end(target: Target, process: PipedProcess) -> str:
 
 def _last_words(process: PipedProcess) -> str:
     lines = process.read_last_lines()[-3:]
+    if lines and lines[-1].startswith("toolstead: "):  # our own reason; warnings before it have another
+        lines = lines[-1:]
     return f"; it said: {' / '.join(lines)}" if lines else ""

@@ -28,12 +28,14 @@ class Target:
     Attributes:
         command: The program with its arguments; empty for a server.
         environ: What it needs in its environment beside what the client gives it.
+        passed: Variables that the client passes on to it from where it is started itself.
         url: The address of a server's MCP endpoint.
         token_env: The variable that holds the token for it.
     """
 
     command: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    passed: tuple[str, ...] = ()
     url: str = ""
     token_env: str = ""
 
@@ -46,7 +48,20 @@ class Target:
         """Whether it starts Toolstead, or may be a server of it."""
         if self.url:
             return _MCP_PATH.fullmatch(urlsplit(self.url).path) is not None
-        return any(Path(word).name in ("toolstead", "toolstead.exe") for word in self.command)
+        is_named = any(Path(word).name in ("toolstead", "toolstead.exe") for word in self.command)
+        return is_named and "mcp" in self.command
+
+    @property
+    def is_this(self) -> bool:
+        """Whether it starts this very installation."""
+        here = own_command(sys.argv[0], Path.home())
+        return self.is_ours and [*map(_resolve_word, self.command[: len(here)])] == [*map(_resolve_word, here)]
+
+    @property
+    def python_file(self) -> str:
+        """The Python file whose tools it serves; empty where it serves those of the user."""
+        last = self.command[-1] if self.command else ""
+        return last if last.endswith(".py") else ""
 
     @property
     def missing_program(self) -> str:
@@ -119,17 +134,28 @@ def read_target(entry: Mapping[str, Any]) -> Target | None:
     """What an entry in a client's configuration starts or reaches, in the form of any client; None for neither."""
     url = entry.get("url") or entry.get("httpUrl") or entry.get("serverUrl")
     if isinstance(url, str):
-        found = _REFERENCE.search(str(_take_table(entry.get("headers")).get("Authorization", "")))
+        found = _REFERENCE.search(str(take_table(entry.get("headers")).get("Authorization", "")))
         named = next(filter(None, found.groups()), "") if found is not None else entry.get("bearer_token_env_var", "")
         return Target(url=url, token_env=str(named))
     words = [*_take_words(entry.get("command")), *_take_words(entry.get("args") or [])]
     if not words:
         return None
-    environ = _take_table(entry.get("env") or entry.get("environment"))
-    return Target(command=tuple(words), environ={name: str(value) for name, value in environ.items()})
+    environ = {name: str(value) for name, value in take_table(entry.get("env") or entry.get("environment")).items()}
+    referred = [name for name, value in environ.items() if _REFERENCE.fullmatch(value) is not None]
+    listed = [name for name in _take_words(entry.get("env_vars") or []) if name not in referred]
+    return Target(
+        command=tuple(words),
+        environ={name: value for name, value in environ.items() if name not in referred},
+        passed=(*referred, *listed),
+    )
 
 
-def _take_table(value: Any) -> Mapping[str, Any]:
+def _resolve_word(word: str) -> str:
+    return str(Path(word).resolve()) if os.sep in word else word
+
+
+def take_table(value: Any) -> Mapping[str, Any]:
+    """A table in a configuration; an empty one for anything else."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from toolstead.app.connect.clients import CLIENTS, Home, McpClient, Scope, find_client, find_home
-from toolstead.app.connect.kept_file import ChangedMeanwhileError
+from toolstead.app.connect.clients import Home, McpClient, Scope, find_client, find_home
 from toolstead.app.connect.plan import (
     OURS,
     Change,
     Place,
     find_place,
+    find_stronger,
     make_entry,
     plan_connection,
     plan_removal,
     read_entry,
     show_entry,
-    write_change,
 )
 from toolstead.app.connect.proof import Proof, prove_target
 from toolstead.app.connect.target import Target, own_target, read_target, server_target
+from toolstead.app.places import find_places, named_tools_folder
 from toolstead.console.cli.colour import paint_text
-from toolstead.console.cli.columns import render_table
+from toolstead.console.cli.connections import (
+    describe_entry,
+    list_clients,
+    remove_everywhere,
+    shorten_path,
+    write_lately,
+)
 from toolstead.console.cli.group import (
     DONE,
     FAILED,
@@ -36,13 +47,9 @@ from toolstead.console.cli.group import (
     echo_text,
     examples,
     json_option,
-    table_width,
 )
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import ClientConfigError, ProofError
-
-_TRIES = 5
-"""How often a file is read again that its program writes at the same moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +76,7 @@ class Request:
 
     def shorten_path(self, path: Path | None) -> str:
         """A path with `~` for the home."""
-        text = str(path)
-        folder = str(self.home.folder)
-        return f"~{text[len(folder) :]}" if text.startswith(f"{folder}/") else text
+        return shorten_path(path, self.home)
 
 
 @click.command(
@@ -81,17 +86,21 @@ class Request:
         "toolstead connect claude-code",
         "toolstead connect vscode --scope project --print",
         "toolstead connect codex --url https://example.com/mcp --token-env TEAM",
+        "toolstead connect claude-code my_tools.py",
+        "toolstead connect gemini --env TICKET_TOKEN",
         "toolstead connect claude-code --remove",
     ),
 )
 @click.argument("client", required=False)
-@click.option("--remove", is_flag=True, help="Take it out again.")
+@click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[FILE.py]")
+@click.option("--remove", is_flag=True, help="Take it out again; without CLIENT, out of every client.")
 @click.option("--print", "printing", is_flag=True, help="Show what would be written, and where; change nothing.")
 @click.option("--scope", type=click.Choice(["user", "project"]), help="For all your projects (user), or for this one.")
 @click.option("--url", metavar="URL", help="A server that runs already, instead of a command on this machine.")
 @click.option("--token-env", metavar="NAME", default="", help="The environment variable with the token for --url.")
+@click.option("--env", "passed", multiple=True, metavar="NAME", help="A variable that the client passes on to it.")
 @click.option("--profile", metavar="NAME", default="", help="Only the tools of this profile.")
-@click.option("--name", metavar="NAME", default=OURS, help="The client's name for it, to have several.")
+@click.option("--name", metavar="NAME", help="The client's name for it, to have several.")
 @click.option("--without-asking", is_flag=True, help="Let the client call the tools without asking you each time.")
 @click.option("--no-check", is_flag=True, help="Write it although nothing answers yet.")
 @json_option
@@ -99,14 +108,16 @@ class Request:
 def connect(
     invocation: CommandContext,
     client: str | None,
+    file: Path | None,
     *,
     remove: bool,
     printing: bool,
     scope: Scope | None,
     url: str | None,
     token_env: str,
+    passed: tuple[str, ...],
     profile: str,
-    name: str,
+    name: str | None,
     without_asking: bool,
     no_check: bool,
     as_json: bool,
@@ -114,7 +125,7 @@ def connect(
     """Give the tools to an MCP client: write its configuration, and prove it.
 
     Without CLIENT, list the clients on this machine. CLIENT is claude-code, claude-desktop, codex, gemini,
-    opencode, cursor or vscode.
+    opencode, cursor or vscode. With FILE.py, it gets the tools and plugins of that Python file, under the file's name.
 
     What the client is to start, or to reach, is asked for its tools first, and written only when it answers. Everything
     else in the client's configuration stays as it is, and a copy of the file is kept beside it.
@@ -122,15 +133,22 @@ def connect(
     home = find_home()
     project = invocation.find_places().project
     if client is None:
-        if remove or printing or url or token_env or profile or no_check or scope:
+        if printing or url or token_env or passed or profile or no_check or scope or (remove and name):
             raise click.UsageError("name the client: `toolstead connect` alone lists them.")
-        return _list_clients(home, project, name, as_json=as_json)
+        if remove:
+            return remove_everywhere(home, project, as_json=as_json)
+        return list_clients(home, project, name or OURS, as_json=as_json)
+    if client.endswith(".py"):
+        raise click.UsageError(f"name the client before the file: toolstead connect claude-code {client}")
     found = find_client(client)
     if token_env and not url:
         raise click.UsageError("--token-env is for --url: a command on this machine needs no token.")
+    name = name or (_name_file(file) if file is not None else OURS)
     _check_name(name)
     place = find_place(found, scope or "user", home, project, name)
-    target = Target() if remove else _choose_target(invocation, found, url, token_env, profile)
+    _check_passed(place, passed, url)
+    served = replace(invocation, file=file)
+    target = Target() if remove else replace(_choose_target(served, found, url, token_env, profile), passed=passed)
     if without_asking and not found.free_entry:
         raise click.UsageError(f"--without-asking: {found.title} has this elsewhere: {found.free_way}.")
     request = Request(
@@ -152,10 +170,43 @@ def _check_name(name: str) -> None:
         raise click.UsageError(f"--name {name!r}: letters, digits, - and _, at most 64.")
 
 
+def _name_file(file: Path) -> str:
+    if file.suffix != ".py":
+        raise click.UsageError(f"{file} is no Python file; what follows the client is FILE.py, with your tools.")
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", file.stem).strip("-") or OURS
+
+
+def _check_passed(place: Place, passed: Sequence[str], url: str | None) -> None:
+    """Refuse what is no name of a variable, and a client whose entry cannot name one.
+
+    Raises:
+        UsageError: It is so.
+    """
+    for name in passed:
+        if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) is None:
+            raise click.UsageError(
+                "--env takes the name of an environment variable, such as TICKET_TOKEN, and not its value; the value"
+                " is never written into a file."
+            )
+    if passed and url:
+        raise click.UsageError("--env is for a command on this machine: a server has an environment of its own.")
+    if passed and not place.client.takes_variables:
+        raise click.UsageError(
+            f"--env: {place.client.title} passes no variable on. Connect it without, and write the value into"
+            f' {place.path} by hand, as "env": {{"{passed[0]}": "…"}} of our entry; it stays there.'
+        )
+
+
 def _choose_target(
-    invocation: CommandContext, client: McpClient, url: str | None, token_env: str, profile: str
+    invocation: CommandContext,
+    client: McpClient,
+    url: str | None,
+    token_env: str,
+    profile: str,
 ) -> Target:
     if url:
+        if invocation.file is not None:
+            raise click.UsageError(f"--url names a server; leave out {invocation.file}.")
         target = server_target(url, token_env, profile)
         if client.name == "claude-desktop":
             raise ClientConfigError(
@@ -171,71 +222,12 @@ def _choose_target(
         words += ["--set", override]
     if profile:
         words += ["--profile", profile]
+    if invocation.file is not None:
+        path = invocation.file.expanduser().absolute()
+        if not path.is_file():
+            raise click.UsageError(f"there is no file {path}")
+        words.append(str(path))
     return own_target(words)
-
-
-def _list_clients(home: Home, project: Path, name: str, *, as_json: bool) -> int:
-    listed = [_describe_client(client, home, project, name) for client in CLIENTS.values()]
-    if as_json:
-        echo_json({"clients": listed})
-        return DONE
-    rows = [[item["client"], "yes" if item["found"] else "no", _say_state(item)] for item in listed]
-    for line in render_table(["CLIENT", "FOUND", "CONNECTED"], rows, width=table_width()):
-        click.echo(line)
-    for item in listed:
-        if "problem" in item:
-            echo_text(f"\n{item['title']}: {item['problem']}.")
-    click.echo("")
-    open_ones = [item["client"] for item in listed if item["found"] and _is_open(item)]
-    if open_ones:
-        echo_text(f"Connect one:  toolstead connect {open_ones[0]}")
-    elif not any(item["found"] for item in listed):
-        echo_text("None of them is on this machine. For another MCP client: the command is `toolstead mcp`.")
-    return DONE
-
-
-def _describe_client(client: McpClient, home: Home, project: Path, name: str) -> dict[str, Any]:
-    """What is known of a client, and of its connections for all projects and for this one."""
-    trace = client.find_trace(home)
-    connections: list[dict[str, Any]] = []
-    problem = ""
-    scopes: tuple[Scope, ...] = ("user", "project") if client.project_file else ("user",)
-    for scope in scopes:
-        place = find_place(client, scope, home, project, name)
-        try:
-            entry = read_entry(place)
-        except ClientConfigError as error:
-            problem = problem or str(error)
-            continue
-        if entry is not None:
-            target = read_target(entry)
-            connections.append(
-                {
-                    "scope": scope,
-                    "file": str(place.path),
-                    "leadsTo": target.describe() if target is not None else "",
-                    "missing": target.missing_program if target is not None else "",
-                }
-            )
-    found = {"client": client.name, "title": client.title, "found": bool(trace), "trace": trace}
-    return {**found, "connections": connections, **({"problem": problem} if problem else {})}
-
-
-def _is_open(item: Mapping[str, Any]) -> bool:
-    """Whether a client could be connected now: it is not, or what it starts is gone."""
-    return "problem" not in item and all(one["missing"] for one in item["connections"])
-
-
-def _say_state(item: Mapping[str, Any]) -> str:
-    said: list[str] = []
-    for one in item["connections"]:
-        if one["missing"]:
-            said.append(f"not any more: {one['missing']} is gone")
-        else:
-            said.append(f"{one['leadsTo']}{' (this project)' if one['scope'] == 'project' else ''}")
-    if "problem" in item:
-        said.append("unknown, see below")
-    return "; ".join(said) or "no"
 
 
 def _print_change(request: Request, *, remove: bool) -> int:
@@ -259,21 +251,21 @@ def _print_change(request: Request, *, remove: bool) -> int:
 
 def _add_entry(invocation: CommandContext, request: Request) -> int:
     place, proof = request.place, None
-    change = plan_connection(
-        place, request.target, is_free=request.is_free
-    )  # what cannot be changed is said before anything is started
+    plan = partial(plan_connection, place, request.target, is_free=request.is_free)
+    change = plan()  # what cannot be changed is said before anything is started
     target = read_target(change.entry or {}) or request.target
     if request.is_checked:
         try:
             proof = _prove_target(invocation, request, target)
         except ProofError as error:
             return _report_failure(request, error)
-    change, copy = _write_lately(request, change)
+    change, copy = write_lately(place, plan)
     written = read_entry(place)
     if written != change.entry:
         raise ClientConfigError(f"{place.path} was written, and holds something else by now; try again")
     if request.as_json:
-        echo_json(_as_answer(request, change, copy, target, proof))
+        notes = _find_notes(request, change, target)
+        echo_json({**_as_answer(request, change, copy, target, proof), "notes": notes})
     else:
         _report_connection(request, change, copy, target, proof)
     return DONE
@@ -283,26 +275,6 @@ def _prove_target(invocation: CommandContext, request: Request, target: Target) 
     client = request.place.client
     click.echo(paint_text(f"Asking {target.describe()} for its tools …", "dim"), err=True)
     return invocation.run(prove_target(target, folder=request.folder, whole=client.passes_environment))
-
-
-def _write_lately(request: Request, change: Change) -> tuple[Change, Path | None]:
-    """Write a change; where the file is another one by then, what changes is worked out again.
-
-    Raises:
-        ClientConfigError: It cannot be written.
-    """
-    is_removal = change.entry is None
-    for left in reversed(range(_TRIES)):
-        try:
-            return change, write_change(request.place, change) if change.is_needed else None
-        except ChangedMeanwhileError:
-            if not left:
-                raise
-            if is_removal:
-                change = plan_removal(request.place)
-            else:
-                change = plan_connection(request.place, request.target, is_free=request.is_free)
-    raise AssertionError("unreachable")
 
 
 def _report_failure(request: Request, error: ProofError) -> int:
@@ -321,6 +293,17 @@ def _report_failure(request: Request, error: ProofError) -> int:
     return FAILED
 
 
+def _put_own_first(request: Request, names: Sequence[str]) -> list[str]:
+    """Names of tools, those of the user's own files first: they are what a person looks for."""
+    places = find_places(explicit=request.folder)
+    folders = (named_tools_folder(os.environ) or places.user / "tools", places.project / ".toolstead" / "tools")
+    own: set[str] = set()
+    for path in (path for folder in folders if folder.is_dir() for path in folder.glob("*.json")):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            own.update(tool["name"] for tool in json.loads(path.read_bytes())["tools"])
+    return sorted(names, key=lambda name: name not in own)
+
+
 def _report_connection(
     request: Request, change: Change, copy: Path | None, target: Target, proof: Proof | None
 ) -> None:
@@ -330,7 +313,7 @@ def _report_connection(
     click.echo(paint_text(f"{place.client.title} {state}, {where}.", "good"))
     echo_text(f"  runs   {target.describe()}" if target.command else f"  asks   {target.url}")
     if proof is not None:
-        names = ", ".join(proof.tools[:3]) + (", …" if len(proof.tools) > 3 else "")
+        names = ", ".join(_put_own_first(request, proof.tools)[:3]) + (", …" if len(proof.tools) > 3 else "")
         echo_text(f"  gets   {count_noun(len(proof.tools), 'tool')} in {proof.seconds:.1f} s: {names}")
     else:
         echo_text("  gets   not asked (--no-check)")
@@ -349,11 +332,21 @@ def _report_connection(
 def _find_notes(request: Request, change: Change, target: Target) -> list[str]:
     """What a person should know about what was written."""
     notes: list[str] = []
-    client = request.place.client
+    client, entry = request.place.client, change.entry or {}
+    if entry.get("enabled") is False or entry.get("disabled") is True:
+        key = "enabled = false" if "enabled" in entry else "disabled = true"
+        notes.append(f"the entry says {key}, so {client.title} does not use it until you change that.")
     if client.name == "codex" and "default_tools_approval_mode" not in (change.entry or {}):
-        notes.append("`codex exec` can ask nobody, and refuses tools that may write; --without-asking allows them.")
+        notes.append(
+            "`codex exec` can ask nobody, and calls only tools that say that they only read (`annotations`,"
+            " `readOnlyHint: true`); --without-asking allows the others too."
+        )
     if client.name == "claude-desktop" and "--project" not in target.command:
         notes.append("Claude Desktop starts it in no project of yours; --project PATH names one.")
+    missing = [name for name in request.target.passed if not os.environ.get(name)]
+    if missing:
+        notes.append(f"{', '.join(missing)} is not set here; {client.title} passes on what is set where it starts.")
+    notes += _describe_stronger(request)
     if target.token_env:
         start = (
             "must be set where it is started"
@@ -370,9 +363,18 @@ def _find_notes(request: Request, change: Change, target: Target) -> list[str]:
     return notes
 
 
+def _describe_stronger(request: Request, *, is_removal: bool = False) -> list[str]:
+    place, what = request.place, "is still there" if is_removal else "counts instead"
+    return [
+        f"in {request.shorten_path(Path(folder))} another {place.name!r} {what}: {describe_entry(entry)}. Take"
+        f" it out there: claude mcp remove {place.name} --scope local"
+        for folder, entry in find_stronger(place, request.home, request.folder)
+    ]
+
+
 def _remove_entry(request: Request) -> int:
     place = request.place
-    change, copy = _write_lately(request, plan_removal(place))
+    change, copy = write_lately(place, partial(plan_removal, place))
     if request.as_json:
         echo_json(_as_answer(request, change, copy, None, None))
     elif change.before is None:
@@ -383,6 +385,9 @@ def _remove_entry(request: Request) -> int:
         echo_text(f"  file   {request.shorten_path(place.path)} {gone}")
         if copy is not None:
             echo_text(f"  before {request.shorten_path(copy)}")
+    if not request.as_json:
+        for note in _describe_stronger(request, is_removal=True):
+            echo_text(f"Note: {note}")
     return DONE
 
 

@@ -27,14 +27,20 @@ def expand_secrets(text: str, environ: Mapping[str, str]) -> str:
     """The text with every `${NAME}` replaced.
 
     Raises:
-        ToolError: A name is not set; the text has it.
+        ToolError: A name is not set, or empty; the text has it.
     """
 
     def find_value(found: re.Match[str]) -> str:
         name = found.group(1)
-        if name not in environ:
-            raise ToolError(f"the environment variable {name} is not set; this tool needs it (export {name}=…)")
-        return environ[name]
+        value = environ.get(name, "")
+        # Clients hand on a reference to a variable that they do not have themselves as it stands.
+        if value in ("", f"${{{name}}}", f"${{env:{name}}}", f"{{env:{name}}}"):
+            raise ToolError(
+                f"the environment variable {name} is not set where Toolstead runs; this tool needs it. A person has to"
+                f" set it: in a terminal with `export {name}=…`; for an MCP client with `toolstead connect CLIENT --env"
+                f" {name}`, and a restart of the client where the variable is set"
+            )
+        return value
 
     return REFERENCE.sub(find_value, text)
 
