@@ -53,6 +53,7 @@ handler is a crash: its text is withheld from the model, and the log has the tra
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
@@ -97,11 +98,8 @@ class DuplicateToolError(DefinitionError):
 
     def __init__(self, *, tool: str, holder: str) -> None:
         self.holder = holder
-        super().__init__(
-            tool=tool,
-            field="name",
-            reason=f"the name is already held by {holder}; choose another, or remove that one first",
-        )
+        reason = f"the name is already held by {holder}; choose another, or remove that one first"
+        super().__init__(tool=tool, field="name", reason=reason)
 
 
 class PluginError(ToolsteadError):
@@ -188,6 +186,14 @@ class UnreadableTrustError(TrustError):
 
 class StorageError(ToolsteadError):
     """The database cannot be opened, read or written; nothing that was acknowledged is lost."""
+
+    is_away = False
+    """Whether it cannot be reached at all. An open store logs once that it is away, and once that it is back."""
+
+    @property
+    def log_level(self) -> int:
+        """For what is tried again: DEBUG while the database is away."""
+        return logging.DEBUG if self.is_away else logging.WARNING
 
 
 class RowRefusedError(StorageError):
@@ -440,13 +446,9 @@ class FileConflictError(RefusedError):
         texts: tuple[str | None, str],
         diff: str = "",
     ) -> None:
-        self.path = path
-        self.expected = expected
-        self.version = version
-        self.author = author
-        self.deleted = deleted
-        self.texts = texts
-        self.diff = diff
+        self.path, self.expected, self.version = path, expected, version
+        self.author, self.deleted = author, deleted
+        self.texts, self.diff = texts, diff
         newest = f"its newest version is {version}, {'deleted' if deleted else 'written'} by {author}"
         found = newest if version else "there never was such a file; expectedVersion 0 creates it"
         knew = f"version {expected} was expected" if expected else "it was expected not to exist"

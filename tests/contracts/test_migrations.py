@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any, cast
 
 import pytest
@@ -105,14 +106,21 @@ async def test_threads_of_a_database_without_projects_get_those_of_their_tasks(
     assert found == {"parent": "/p", "child": "/p", "other": None}
 
 
-async def test_two_that_bring_it_up_at_once_do_it_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[bool] = []
+async def test_two_that_make_it_at_once_do_it_once_and_one_line_says_so(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    steps: list[int | None] = []
     step = migrations.migrate_step
 
-    def counted(connection: Connection, shown: str) -> bool:
+    def counted(connection: Connection, shown: str) -> int | None:
         steps.append(step(connection, shown))
         return steps[-1]
 
     monkeypatch.setattr(f"toolstead.adapters.storage.{place.kind}.migrate_step", counted)
+    caplog.set_level(logging.DEBUG, "toolstead.adapters.storage")
     await asyncio.gather(*(place.open() for _ in range(4)))
-    assert sorted(steps) == [False] * 4 + [True] * len(MIGRATIONS)
+    assert steps.count(None) == 4
+    assert [version for version in steps if version is not None] == list(range(len(MIGRATIONS)))
+    logged = [one for one in caplog.records if one.name.endswith("migrations")]
+    assert [one.levelname for one in logged if "created" in one.message] == ["DEBUG"]
+    assert len(logged) == 1 or place.kind == "postgres", "there several may take turns"

@@ -268,6 +268,26 @@ def read_exposition(text: str) -> dict[str, float]:
     return numbers
 
 
+async def test_the_log_says_who_was_refused_and_why_a_few_times_for_each_peer(folder: Path) -> None:
+    async with serving(folder, "--log-format", "json", env={"TOOLSTEAD_TOKEN": TOKEN}) as (program, client):
+        for shown in ({}, {"authorization": "Bearer not-this-one"}, {"authorization": f"Basic {TOKEN}"}):
+            assert (await client.get("/api/tools", **shown)).status == 401
+        assert (await client.ask("POST", "/api/tools/reload?token=guess", {})).status == 401
+        for _ in range(20):
+            assert (await client.get("/api/agents")).status == 401
+        await client.get("/api/health", authorization=f"Bearer {TOKEN}")
+        lines = [json.loads(line) for line in program.stderr.splitlines() if "refused" in line]
+    asked = [(line["peer"], line["method"], line["path"], line["status"], line["reason"]) for line in lines]
+    assert asked[:4] == [
+        ("127.0.0.1", "GET", "/api/tools", 401, "no token"),
+        ("127.0.0.1", "GET", "/api/tools", 401, "a wrong token"),
+        ("127.0.0.1", "GET", "/api/tools", 401, "a header Authorization that is no `Bearer TOKEN`"),
+        ("127.0.0.1", "POST", "/api/tools/reload", 401, "a wrong token in the URL"),
+    ]
+    assert len(asked) == 10
+    assert lines[0]["message"] == "refused GET '/api/tools' of 127.0.0.1 with 401: no token"
+
+
 async def test_a_shared_server_prints_the_address_and_the_line_for_others(folder: Path) -> None:
     async with serving(folder, "--host", "0.0.0.0", env={"TOOLSTEAD_TOKEN": TOKEN}) as (program, client):
         said = await program.stderr_with("--token-env")

@@ -298,6 +298,6 @@ async def test_a_program_says_where_it_listens_and_in_one_sentence_that_its_port
         port = said.split()[6].rpartition(":")[2].removesuffix("/mcp,")
         second = await asyncio.to_thread(run, tmp_path, port, command=command)
         third = await asyncio.to_thread(run, tmp_path, "serve", "--port", port)
-    taken = f"toolstead: port {port} of '127.0.0.1' is taken by a toolstead 0.1.0 server; choose another, or "
+    taken = f"toolstead: port {port} of '127.0.0.1' is taken by a toolstead server; choose another, or "
     assert (second.returncode, second.stderr) == (1, f"{taken}port=0 for any free one\n")
     assert (third.returncode, third.stderr) == (2, f"{taken}--port 0 for any free one\n")

@@ -124,6 +124,24 @@ async def test_every_route_of_the_document_is_there_and_no_other_method_is() -> 
             assert set(allowed) - {"HEAD", "OPTIONS"} == described | overlap
 
 
+@pytest.mark.parametrize("token", ["", "s3cret"])
+async def test_the_page_says_of_each_route_which_token_it_needs_as_the_document_does(token: str) -> None:
+    async with running(SAY, mcp=mcp, token=token) as live:
+        document = (await live.get("/openapi.json", authorization="Bearer s3cret")).json
+        page = (await live.get("/docs", authorization="Bearer s3cret")).body.decode()
+    operations = [operation for path in document["paths"].values() for operation in path.values()]
+    found = {"public": 0, "private": 0}
+    for operation in operations:
+        article = page.partition(f'<article id="{operation["operationId"]}"')[2].partition("</article>")[0]
+        security = operation.get("security", document.get("security", []))
+        private, public = security == [{"privateToken": []}], not security
+        found["public"] += public
+        found["private"] += private
+        assert ("Needs the private token" in article) is private, operation["operationId"]
+        assert ("Authorization: Bearer" in article.partition("<h4>Example")[2]) is not public, operation["operationId"]
+    assert min(found.values()) >= 2
+
+
 async def test_every_example_fits_the_shape_it_stands_beside() -> None:
     async with running(SAY, mcp=mcp) as live:
         document = await live.document()

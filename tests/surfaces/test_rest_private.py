@@ -81,7 +81,7 @@ async def test_without_the_private_token_nothing_is_changed_and_nothing_is_told(
             assert PRIVATE not in reply.body.decode()
             assert "did you mean" not in reply.problem["detail"]
         assert plugins.asked == []
-        assert "refused a request for '/api/plugins/shouty'" in caplog.text
+        assert "refused PATCH '/api/plugins/shouty' of 127.0.0.1 with" in caplog.text
         assert PRIVATE not in caplog.text
 
 

@@ -173,6 +173,8 @@ async def expire_rows(store: Store, days: int) -> None:
         try:
             if count := await store.expire_rows(time.time() - days * _DAY):
                 logger.info("%s stored events and results were older than %s days: deleted", count, days)
+        except StorageError as error:
+            logger.log(error.log_level, "old events could not be deleted: %s", error)
         except Exception:
             logger.exception("old events could not be deleted")
         await asyncio.sleep(EXPIRE_SECONDS)

@@ -234,7 +234,8 @@ class Plugins:
                 async with self._changing:
                     await self._mirror_store(store)
             except (StorageError, StateError) as error:
-                logger.warning("the plugin settings could not be read from the database: %s", error)
+                level = error.log_level if isinstance(error, StorageError) else logging.WARNING
+                logger.log(level, "the plugin settings could not be read from the database: %s", error)
             if not shared:
                 return
             await asyncio.sleep(LOOK_SECONDS)

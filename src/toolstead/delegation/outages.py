@@ -50,6 +50,6 @@ async def outlast_outage(
             pause = RETRY_SECONDS[min(number, len(RETRY_SECONDS) - 1)]
             if not may_wait() or clock.monotonic() + pause > deadline:
                 raise
-            logger.warning("%s waits for the database: %s", about, error)
+            logger.log(error.log_level, "%s waits for the database: %s", about, error)
             await clock.sleep(pause)
     raise AssertionError("there is always another number")

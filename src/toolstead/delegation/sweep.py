@@ -128,6 +128,6 @@ class TaskSweep:
             try:
                 await look()
             except StorageError as error:
-                logger.warning("tasks could not be read: %s", error)
+                logger.log(error.log_level, "tasks could not be read: %s", error)
             except Exception:
                 logger.exception("looking at the tasks failed; trying again")

@@ -384,7 +384,8 @@ class Approvals:
                 failing = False
             except Exception as error:  # noqa: BLE001 - whatever failed, it polls again
                 if not failing:
-                    logger.warning("decisions of people cannot be read: %s", error)
+                    level = error.log_level if isinstance(error, StorageError) else logging.WARNING
+                    logger.log(level, "decisions of people cannot be read: %s", error)
                 failing = True
         self._watching = None
 

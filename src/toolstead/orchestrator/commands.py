@@ -115,7 +115,7 @@ class RunCommands:
                 for command in commands:
                     await self._carry_out(command)
             except StorageError as error:
-                logger.warning("commands to runs could not be read: %s", error)
+                logger.log(error.log_level, "commands to runs could not be read: %s", error)
             except Exception:
                 logger.exception("reading commands to runs failed; trying again")
 

@@ -31,6 +31,7 @@ from contextlib import suppress
 from typing import Self
 
 from toolstead.concurrency.owned_tasks import cancel_tasks
+from toolstead.errors import StorageError
 from toolstead.orchestrator.store import EventFilter, Store
 from toolstead.types.event import Event
 
@@ -306,8 +307,11 @@ class Feed:
             self._wake.clear()
             try:
                 await self.catch_up()
-            except Exception:
-                logger.exception("events could not be read; looking again")
+            except Exception as error:
+                if isinstance(error, StorageError):
+                    logger.log(error.log_level, "events could not be read; looking again: %s", error)
+                else:
+                    logger.exception("events could not be read; looking again")
                 await asyncio.sleep(self._poll_seconds)
                 continue
             with suppress(TimeoutError):

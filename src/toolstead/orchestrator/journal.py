@@ -119,7 +119,7 @@ class Journal:
                     self._put_back()
                     return
                 if not failures:
-                    logger.warning("events wait for the database: %s", error)
+                    logger.log(error.log_level, "events wait for the database: %s", error)
                 self._put_back()
                 await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
                 failures += 1

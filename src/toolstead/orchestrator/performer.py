@@ -346,7 +346,7 @@ class RunPerformer:
                 if self.is_closing and failures:
                     logger.exception("the end of run %s could not be stored; recovery will end it as lost", run.id)
                     return ending.given_to(run), None
-                logger.warning("the end of run %s waits for the database: %s", run.id, error)
+                logger.log(error.log_level, "the end of run %s waits for the database: %s", run.id, error)
                 await self._parts.clock.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
                 failures += 1
             except Exception:

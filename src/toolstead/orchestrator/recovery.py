@@ -100,4 +100,4 @@ class Recovery:
         try:
             await self.recover_runs()
         except StorageError as error:
-            logger.warning("runs of dead processes could not be read: %s", error)
+            logger.log(error.log_level, "runs of dead processes could not be read: %s", error)

@@ -22,7 +22,7 @@ from toolstead.concurrency.suspended_coroutine import (
     SuspendedCoroutine,
     start_coroutine,
 )
-from toolstead.errors import RefusedError, ToolError, UnknownToolError
+from toolstead.errors import RefusedError, StorageError, ToolError, UnknownToolError
 from toolstead.plugins.tool_meta import Client, Progress, ToolMeta
 from toolstead.schema.compiled import CompiledSchema
 from toolstead.tools.definition import RegisteredTool
@@ -353,6 +353,10 @@ def _explain_failure(registered: RegisteredTool, call_id: str, error: BaseExcept
             return ToolResult.error(str(error), Failure.REFUSED)
         case ToolError():
             return ToolResult.error(str(error), Failure.TOOL)
+        case StorageError():
+            logger.log(error.log_level, "call %s: %s could not use the database: %s", call_id, name, error)
+            what = "the database cannot be reached" if error.is_away else "the database could not be read or written"
+            return ToolResult.error(f"{name} failed: {what}; try again later", Failure.TOOL)
         case DeadlineError():
             how = f", {_ABANDONED}" if error.was_abandoned else " and was stopped"
             return ToolResult.error(f"{name} did not finish within {error.seconds:g} seconds{how}", Failure.TIMEOUT)

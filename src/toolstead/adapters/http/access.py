@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -31,14 +30,13 @@ from toolstead.adapters.http.problem import (
     make_readable,
     problem_response,
 )
-from toolstead.adapters.http.token import read_bearer
+from toolstead.adapters.http.refusal_log import RefusalLog
+from toolstead.adapters.http.token import describe_shown, read_bearer
 from toolstead.errors import ServeError
 from toolstead.nearest_names import suggest
 
 if TYPE_CHECKING:
     from toolstead.adapters.http.oauth import TokenVerifier, VerifiedToken
-
-logger = logging.getLogger(__name__)
 
 MCP_PATH: Final = "/mcp"
 PROFILE_PREFIX: Final = f"{MCP_PATH}/"
@@ -84,6 +82,7 @@ class AccessRules:
     """Decides what a request may use.
 
     Attributes:
+        refusals: Logs what is refused.
         resource: The public URL of `/mcp`, for which access tokens are made; empty until the server is bound.
 
     Raises:
@@ -92,6 +91,7 @@ class AccessRules:
 
     def __init__(self, options: ServerOptions) -> None:
         self._profiles = options.profiles
+        self.refusals = RefusalLog()
         self._tokens: dict[bytes, str] = {}
         taken = {_digest(options.token): "server.token"} if options.token else {}
         for name, profile in options.profiles.items():
@@ -152,7 +152,7 @@ class AccessRules:
         named = path.removeprefix(PROFILE_PREFIX) if path.startswith(PROFILE_PREFIX) else None
         bearer = read_bearer(headers)
         if bearer is None:
-            return self._refuse_token(path, named, "")
+            return self._refuse_token(scope, named, describe_shown(headers, scope["query_string"]))
         digest = hashlib.sha256(bearer).digest()
         if (profile := self._tokens.get(digest)) is not None:
             if named not in (None, profile):
@@ -161,7 +161,7 @@ class AccessRules:
             scope[_ACCESS] = Access(profile=profile, holder=f"profile {profile}")
             return None
         if self.oauth is None:
-            return self._refuse_token(path, named, "")
+            return self._refuse_token(scope, named, describe_shown(headers, scope["query_string"]))
         return await self._admit_grant(scope, bearer, named)
 
     async def _admit_grant(self, scope: Scope, bearer: bytes, named: str | None) -> HttpResponse | None:
@@ -175,7 +175,7 @@ class AccessRules:
         try:
             grant: VerifiedToken = await verifier.verify_token(bearer.decode("latin-1"), audiences)
         except module.TokenError as error:
-            return self._refuse_token(path, named, str(error))
+            return self._refuse_token(scope, named, "a wrong access token", str(error))
         except module.IssuerError as error:
             detail = f"The access token cannot be checked: the authorization server {self._issuer}: {error}"
             return problem_response(NO_ISSUER, f"{detail}.", instance=path, headers=(RETRY_AFTER,))
@@ -222,10 +222,10 @@ class AccessRules:
             parts.append(f'resource_metadata="{place}"')
         return (b"www-authenticate", ("Bearer " + ", ".join(parts)).encode("latin-1", "replace"))
 
-    def _refuse_token(self, path: str, named: str | None, reason: str) -> HttpResponse:
-        logger.warning(
-            "refused a request for %r: no token, or a wrong one%s", make_readable(path, 100), reason and f": {reason}"
-        )
+    def _refuse_token(self, scope: Scope, named: str | None, shown: str, reason: str = "") -> HttpResponse:
+        """Refuse a request whose token opens nothing; what it showed is for the log."""
+        path: str = scope["path"]
+        self.refusals.note_refusal(scope, NO_TOKEN.status, f"{shown}: {reason}" if reason else shown)
         detail = (
             "This server needs its token, as `Authorization: Bearer TOKEN`; pages accept it once as `?token=TOKEN`."
         )
@@ -242,7 +242,7 @@ class AccessRules:
     def _refuse_scope(self, scope: Scope, named: str | None) -> HttpResponse:
         """Refuse a good access token without the scope that is needed; a profile without a scope is not told apart."""
         path: str = scope["path"]
-        logger.warning("refused a request for %r: its access token has not the scope", make_readable(path, 100))
+        self.refusals.note_refusal(scope, BAD_SCOPE.status, "its access token has not the scope")
         needed = [self._profiles[named].scope] if named is not None and self._has_scope(named) else []
         if named is None:
             needed = list(self._by_scope)
@@ -256,7 +256,7 @@ class AccessRules:
         )
 
     def _refuse(self, scope: Scope, detail: str) -> HttpResponse:
-        logger.warning("refused a request for %r: %s", make_readable(scope["path"], 100), detail)
+        self.refusals.note_refusal(scope, NOT_IN_PROFILE.status, detail.rstrip("."))
         return problem_response(NOT_IN_PROFILE, detail, instance=scope["path"])
 
 

@@ -6,7 +6,6 @@ need the private token besides.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping, Sequence
 
@@ -39,10 +38,9 @@ from toolstead.adapters.http.problem import (
     make_readable,
     problem_response,
 )
+from toolstead.adapters.http.refusal_log import RefusalLog
 from toolstead.adapters.http.stopping import Stopping
 from toolstead.adapters.http.token import AccessToken, strip_token
-
-logger = logging.getLogger(__name__)
 
 CLOSE = (b"connection", b"close")
 _VARY = (b"vary", b"Origin")
@@ -141,22 +139,51 @@ class RequestGuard:
                 BAD_HEADERS, "The header Host is missing; send the name of this server.", instance=path
             )
         if not self._names.allows_host(host) and not (path in PROBES and is_literal_address(host)):
-            return _refuse_host(path, host)
+            return self._refuse_host(scope, host)
         origin = headers.get(b"origin")
         if origin is None:
             # A browser names the page that asks for a change; one that does not still says when it is foreign.
             site = headers.get(b"sec-fetch-site")
             if site is not None and scope["method"] not in _SAFE and site.strip().lower() in _FOREIGN_SITES:
-                return _refuse_site(path, site)
+                return self._refuse_site(scope, site)
         elif not self._names.is_own_page(origin, host):
             if not self._names.is_listed_page(origin):
-                return _refuse_origin(path, origin)
+                return self._refuse_origin(scope, origin)
             if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
                 return _answer_preflight(headers)
         is_page = scope["method"] == "GET" and not path.startswith(self._programs)
         if is_page and self._private.is_shown_in(scope["query_string"]):
             return _move_token_to_cookie(scope, self._private, host)
         return None
+
+    def _refuse_host(self, scope: Scope, host: bytes) -> HttpResponse:
+        shown = make_readable(host.decode("latin-1"), 100)
+        self._access.refusals.note_refusal(scope, BAD_HOST.status, f"the host {shown!r} is not a name of this server")
+        detail = f"The header Host is {shown!r}. This server answers to loopback names and to the host it is bound to"
+        return problem_response(
+            BAD_HOST, f"{detail}; add others to `allowed_hosts` under [server].", instance=scope["path"]
+        )
+
+    def _refuse_origin(self, scope: Scope, origin: bytes) -> HttpResponse:
+        shown = make_readable(origin.decode("latin-1"), 100)
+        self._access.refusals.note_refusal(scope, BAD_ORIGIN.status, f"the web page {shown!r} is not an allowed origin")
+        detail = f"The header Origin is {shown!r}. Only pages of this server may call it"
+        return problem_response(
+            BAD_ORIGIN, f"{detail}; add others to `allowed_origins` under [server].", instance=scope["path"]
+        )
+
+    def _refuse_site(self, scope: Scope, site: bytes) -> HttpResponse:
+        shown = make_readable(site.decode("latin-1"), 100)
+        self._access.refusals.note_refusal(
+            scope, BAD_ORIGIN.status, f"an unnamed web page: Sec-Fetch-Site is {shown!r}"
+        )
+        detail = (
+            f"The header Sec-Fetch-Site is {shown!r}, and there is no Origin. "
+            "Only pages of this server may change things"
+        )
+        return problem_response(
+            BAD_ORIGIN, f"{detail}; a page in `allowed_origins` must send its Origin.", instance=scope["path"]
+        )
 
     def _show_token_page(self, scope: Scope, refusal: HttpResponse) -> HttpResponse:
         """The same refusal for a person. Where no token is read from the URL, the page leads to the documentation."""
@@ -188,6 +215,7 @@ class PrivateAccess:
     def __init__(self, options: ServerOptions) -> None:
         self._token = AccessToken(options.private_token)
         self._names = ServerNames(options)
+        self._refusals = RefusalLog()
 
     def protect_handler(self, handler: Handler) -> Handler:
         """Wrap a handler so that it needs the private token; the refusal of other requests reveals nothing about it."""
@@ -195,7 +223,7 @@ class PrivateAccess:
         async def answer_request(request: HttpRequest) -> Sendable | None:
             if self.is_admitted(request):
                 return await handler(request)
-            logger.warning("refused a request for %r: it needs the private token", make_readable(request.path, 100))
+            self._refusals.note_refusal(request.scope, PRIVATE.status, "it needs the private token")
             detail = (
                 "Only the owner of this server may do this; the token of the settings is not enough. On the server's "
                 "machine: `toolstead approvals`, `toolstead plugins`. Over HTTP: send the private token, from "
@@ -223,29 +251,6 @@ def _answer_preflight(headers: Mapping[bytes, bytes]) -> HttpResponse:
     wanted = headers.get(b"access-control-request-headers", b"")
     allowed = ((b"access-control-allow-headers", wanted),) if wanted else ()
     return HttpResponse(204, b"", (_PAGE_METHODS, *allowed, _PREFLIGHT_AGE))
-
-
-def _refuse_host(path: str, host: bytes) -> HttpResponse:
-    shown = make_readable(host.decode("latin-1"), 100)
-    logger.warning("refused a request for the host %r: not a name of this server", shown)
-    detail = f"The header Host is {shown!r}. This server answers to loopback names and to the host it is bound to"
-    return problem_response(BAD_HOST, f"{detail}; add others to `allowed_hosts` under [server].", instance=path)
-
-
-def _refuse_origin(path: str, origin: bytes) -> HttpResponse:
-    shown = make_readable(origin.decode("latin-1"), 100)
-    logger.warning("refused a request of the web page %r: not an allowed origin", shown)
-    detail = f"The header Origin is {shown!r}. Only pages of this server may call it"
-    return problem_response(BAD_ORIGIN, f"{detail}; add others to `allowed_origins` under [server].", instance=path)
-
-
-def _refuse_site(path: str, site: bytes) -> HttpResponse:
-    shown = make_readable(site.decode("latin-1"), 100)
-    logger.warning("refused a request of an unnamed web page: Sec-Fetch-Site is %r", shown)
-    detail = (
-        f"The header Sec-Fetch-Site is {shown!r}, and there is no Origin. Only pages of this server may change things"
-    )
-    return problem_response(BAD_ORIGIN, f"{detail}; a page in `allowed_origins` must send its Origin.", instance=path)
 
 
 def _move_token_to_cookie(scope: Scope, token: AccessToken, host: bytes) -> HttpResponse:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from toolstead.adapters.http.access import LIVE_PATH
 from toolstead.adapters.http.options import SHORTEST_TOKEN, WILDCARDS, ServerOptions, is_loopback
 from toolstead.errors import PortTakenError, ServeError
 
@@ -138,20 +139,11 @@ def _find_holder(host: str, port: int) -> str:
 def _probe_toolstead(host: str, port: int) -> str | None:
     try:
         with closing(http.client.HTTPConnection(host, port, timeout=_PROBE)) as connection:
-            connection.request("GET", "/api/health")
-            response = connection.getresponse()
-            if 'realm="toolstead"' in response.headers.get("www-authenticate", ""):
-                return "a toolstead server"
-            health = msgspec.json.decode(response.read(65_536), type=_Health)
+            connection.request("GET", LIVE_PATH)  # which needs no token: a refusal would be in the other's log
+            found = msgspec.json.decode(connection.getresponse().read(65_536))
     except (OSError, http.client.HTTPException, msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    return f"a toolstead {health.version} server"
-
-
-class _Health(msgspec.Struct):
-    status: str
-    version: str
-    generation: int
+    return "a toolstead server" if found == {"status": "live"} else None
 
 
 def _find_process(port: int) -> str | None:

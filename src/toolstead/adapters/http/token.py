@@ -62,6 +62,23 @@ def read_bearer(headers: Mapping[bytes, bytes]) -> bytes | None:
     return shown.strip() or None if scheme.lower() == b"bearer" else None
 
 
+def describe_shown(headers: Mapping[bytes, bytes], query: bytes) -> str:
+    """What a request shows that no token admits, for the log."""
+    if b"authorization" in headers:
+        return (
+            "no token"
+            if not headers[b"authorization"].strip()
+            else (
+                "a wrong token"
+                if read_bearer(headers) is not None
+                else "a header Authorization that is no `Bearer TOKEN`"
+            )
+        )
+    if any(key == "token" for key, _ in _parse_query(query)):
+        return "a wrong token in the URL"
+    return "a wrong cookie" if _COOKIE.search(headers.get(b"cookie", b"")) else "no token"
+
+
 def strip_token(raw_path: bytes, query: bytes) -> bytes:
     """The same URL without `token=`, for a redirect that stays on this server.
 

@@ -99,8 +99,11 @@ def _render_operation(document: Json, method: str, path: str, operation: Json, *
         f'<span class="path">{escape(path)}</span><h3>{escape(operation["summary"])}</h3></header>'
     )
     parts = [heading, _render_paragraph(operation)]
-    if private := "security" in operation:
+    security = operation.get("security")
+    if private := bool(security):
         parts.append('<p>Needs the private token: <a href="#private"><code>private</code></a>.</p>')
+    elif security is not None:
+        parts.append("<p>Needs no token.</p>")
     if parameters := operation.get("parameters"):
         rows = "".join(
             f'<tr><td><code>{escape(item["name"])}</code></td><td class="kind">in the {item["in"]}</td>'
@@ -116,7 +119,7 @@ def _render_operation(document: Json, method: str, path: str, operation: Json, *
             f"{_render_shape(_resolve_reference(document, media['schema']))}"
         )
     parts.append(f"<h4>Answers</h4><table>{_render_answers(document, operation)}</table>")
-    token = "PRIVATE_TOKEN" if private else "TOKEN" if with_token else ""
+    token = "PRIVATE_TOKEN" if private else "TOKEN" if with_token and security is None else ""
     example = _render_curl(method, path, operation, origin=origin, token=token)
     parts.append(f"<h4>Example</h4><pre><code>{escape(example)}</code></pre>{_good_answer(operation)}")
     return "".join(parts) + "</article>"

@@ -107,7 +107,7 @@ class EventStreamAnswer:
         except StopAsyncIteration:
             return
         except StorageError as error:
-            logger.warning("a stream of events ends early: %s", error)
+            logger.log(error.log_level, "a stream of events ends early: %s", error)
             await send({"type": "http.response.body", "body": _BROKEN, "more_body": True})
 
 

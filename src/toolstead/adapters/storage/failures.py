@@ -19,6 +19,10 @@ from toolstead.adapters.storage.address import DatabaseAddress
 from toolstead.errors import RowRefusedError, StorageError, ToolsteadError
 
 _UNREACHABLE = "cannot be reached: {words}; see that it is there, that it runs, and that you may use it"
+_GONE = "is gone: {words}; see that the server runs, then try again"
+_SILENT = "does not answer in time; see that it runs and can be reached, then try again"
+_AWAY = frozenset({_UNREACHABLE, _GONE, _SILENT})
+"""What is said of a database that cannot be reached at all."""
 _SHORTEST_MASKED = 4
 
 _REFUSED = "does not take this row: {words}"
@@ -58,7 +62,7 @@ _POSTGRES = {
     "53300": "has no connection left for us: {words}; end some clients, or raise max_connections",
     "55P03": _LOCKED,
     "25P03": _LOCKED,
-    **dict.fromkeys(("08", "57", "58", "XX"), "is gone: {words}; see that the server runs, then try again"),
+    **dict.fromkeys(("08", "57", "58", "XX"), _GONE),
     **dict.fromkeys(("22", "23", "54"), _REFUSED),
 }
 """By SQLSTATE, or its class."""
@@ -93,6 +97,7 @@ def _build_error(
     subject = _name_server(place) if text is _UNREACHABLE and place.url else place.shown
     kind = RowRefusedError if own else StorageError
     error = kind(f"{subject} {text.format(words=words, code=code, patience=place.patience)}")
+    error.is_away = text in _AWAY
     error.__cause__ = cause
     return error, own
 
@@ -106,7 +111,7 @@ def _explain_code(error: BaseException) -> tuple[str, bool] | None:
         text = _POSTGRES.get(state) or _POSTGRES.get(state[:2], "cannot do that: {words} (SQLSTATE {code})")
         return text, text == _REFUSED
     if isinstance(error, TimeoutError):
-        return "does not answer in time; see that it runs and can be reached, then try again", False
+        return _SILENT, False
     if isinstance(error, OSError):
         return _SYSTEM.get(error.errno or 0, _UNREACHABLE), False
     return None
@@ -122,7 +127,7 @@ def _explain_type(error: Exception) -> tuple[str, bool] | None:
         return None
     if isinstance(error, ValueError):
         return "cannot be used: {words}; see what the URL says", False
-    return "is gone: {words}; see that it runs, then try again", False
+    return _GONE, False
 
 
 def _error_chain(error: BaseException) -> Iterator[BaseException]:

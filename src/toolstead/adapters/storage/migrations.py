@@ -7,11 +7,15 @@ to do. A step that was released is never edited; a change is a new step.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, insert, select, update
 
 from toolstead.errors import StorageError
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,8 +272,11 @@ def _has_table(connection: Connection, name: str) -> bool:
     return connection.exec_driver_sql(_FIND[connection.dialect.name].format(name)).scalar() is not None
 
 
-def migrate_step(connection: Connection, place: str, migrations: tuple[Migration, ...] = MIGRATIONS) -> bool:
-    """Take one step, inside a transaction that holds the write lock; False when none is left.
+def migrate_step(connection: Connection, place: str, migrations: tuple[Migration, ...] = MIGRATIONS) -> int | None:
+    """Take one step, inside a transaction that holds the write lock.
+
+    Returns:
+        The version before it; None when no step is left.
 
     Raises:
         StorageError: A newer Toolstead made the database.
@@ -284,9 +291,9 @@ def migrate_step(connection: Connection, place: str, migrations: tuple[Migration
     step = next((one for one in migrations if one.version == version + 1), None)
     if _has_table(connection, _OLD_NAME):
         connection.exec_driver_sql(f"ALTER TABLE {_OLD_NAME} RENAME TO {_version.name}")
-        return True
+        return version
     if step is None:
-        return False
+        return None
     if version == 0:
         connection.exec_driver_sql("CREATE TABLE toolstead_version (version INTEGER NOT NULL)")
         connection.execute(insert(_version).values(version=0))
@@ -294,4 +301,12 @@ def migrate_step(connection: Connection, place: str, migrations: tuple[Migration
     for statement in step.statements:
         connection.exec_driver_sql(statement.format(**names))
     connection.execute(update(_version).values(version=step.version))
-    return True
+    return version
+
+
+def log_migration(place: str, steps: Sequence[int]) -> None:
+    """Log the steps that were taken, each by the version before it: of a new database that it was created."""
+    if steps and steps[0] == 0:
+        logger.debug("%s was created", place)
+    elif steps:
+        logger.info("%s was brought from version %s to %s", place, steps[0], MIGRATIONS[-1].version)

@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from toolstead.adapters.storage.address import DatabaseAddress, not_understood
 from toolstead.adapters.storage.failures import explain_failure
-from toolstead.adapters.storage.migrations import migrate_step
+from toolstead.adapters.storage.migrations import log_migration, migrate_step
 from toolstead.adapters.storage.tables import Statements
 from toolstead.errors import StorageError
 
@@ -76,8 +76,10 @@ class PostgresDatabase:
         Raises:
             StorageError: It cannot be reached, entered or migrated, or the owner is taken.
         """
-        while await self._explain_errors(self.write(self._migrate_step)):
-            logger.info("%s was brought to its next version", self.place.shown)
+        taken = list[int]()
+        while (version := await self._explain_errors(self.write(self._migrate_step))) is not None:
+            taken.append(version)
+        log_migration(self.place.shown, taken)
         await self._explain_errors(self._take_lock())
 
     async def read(self, work: Callable[[Connection], T]) -> T:
@@ -138,7 +140,7 @@ class PostgresDatabase:
             # The text of this error quotes what was taken for a part of the URL.
             raise not_understood(self.place.shown) from None
 
-    def _migrate_step(self, connection: Connection) -> bool:
+    def _migrate_step(self, connection: Connection) -> int | None:
         connection.exec_driver_sql(_MIGRATING)
         return migrate_step(connection, self.place.shown)
 
@@ -200,10 +202,12 @@ class PostgresDatabase:
             try:
                 await connection.commit()
             except (DBAPIError, OSError) as error:
-                raise StorageError(
+                lost = StorageError(
                     f"{self.place.shown} was lost during a commit, so that what was being written"
                     " may or may not be kept; look before you write it again"
-                ) from error
+                )
+                lost.is_away = True
+                raise lost from error
             return outcome
 
     async def _explain_errors(self, work: Awaitable[T]) -> T:

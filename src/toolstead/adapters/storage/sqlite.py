@@ -26,7 +26,7 @@ from sqlalchemy.pool import NullPool
 
 from toolstead.adapters.storage.address import DatabaseAddress
 from toolstead.adapters.storage.failures import explain_failure
-from toolstead.adapters.storage.migrations import migrate_step
+from toolstead.adapters.storage.migrations import log_migration, migrate_step
 from toolstead.adapters.storage.process_locks import ProcessLock, living_owners, opening_lock, sweep_locks
 from toolstead.adapters.storage.tables import Statements
 from toolstead.errors import StorageError
@@ -109,6 +109,7 @@ class SqliteDatabase:
             # this process has on it, those of another store that it has open included.
             with suppress(FileExistsError):
                 os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            self._make_private()
             self._identity = self._file_identity()
             connection = self._writing_connection()
             mode = connection.exec_driver_sql("PRAGMA journal_mode = WAL").scalar()
@@ -117,11 +118,35 @@ class SqliteDatabase:
                     f"{self._path} cannot be shared by several processes: SQLite's WAL does not work on its disk"
                     f" (journal_mode stays {mode}); put the data folder on a local disk"
                 )
-            while self._run_transaction(lambda connection: migrate_step(connection, str(self._path))):
-                logger.info("%s was brought to its next version", self._path)
+            taken = list[int]()
+            while (
+                version := self._run_transaction(lambda connection: migrate_step(connection, str(self._path)))
+            ) is not None:
+                taken.append(version)
+            log_migration(str(self._path), taken)
             # SQLite opens what it may only read, and fails when it is written: better now than later.
             self._run_transaction(lambda connection: connection.exec_driver_sql("UPDATE sequence SET value = value"))
             self._lock = ProcessLock(self._locks, self._owner)
+
+    def _make_private(self) -> None:
+        """Let only this user read the database: a copy that was put in its place has the mode of the copy."""
+        for path in (self._path, *(self._path.with_name(f"{self._path.name}{end}") for end in ("-wal", "-shm"))):
+            with suppress(FileNotFoundError):
+                found = path.stat()
+                if not found.st_mode & 0o077:
+                    continue
+                mode = f"{found.st_mode & 0o777:o}"
+                try:
+                    path.chmod(0o600)
+                except PermissionError as error:
+                    if found.st_uid == os.geteuid():  # a disk that has no modes
+                        logger.warning("%s may be used by other users (mode %s), which cannot be changed", path, mode)
+                        continue
+                    raise StorageError(
+                        f"{path} belongs to another user, and others may use it (mode {mode}): make it yours and"
+                        " private (chown, chmod 600), or name a database of your own"
+                    ) from error
+                logger.warning("%s could be used by other users (mode %s); now only by you (600)", path, mode)
 
     def _connect(self) -> sqlite3.Connection:
         # mode=rw: a file that vanished must not come back empty.
@@ -182,10 +207,12 @@ class SqliteDatabase:
 
     def _check_file(self) -> None:
         if self._file_identity() != self._identity:
-            raise StorageError(
+            error = StorageError(
                 f"{self._path} was removed or replaced while it was in use;"
                 " put the file back if you can, then start this process again"
             )
+            error.is_away = True
+            raise error
 
     def _file_identity(self) -> tuple[int, int] | None:
         try:

@@ -25,6 +25,7 @@ from toolstead.adapters.storage import (
 from toolstead.adapters.storage.address import parse_address
 from toolstead.adapters.storage.events import list_events, read_position
 from toolstead.adapters.storage.ledger import Operation
+from toolstead.adapters.storage.outage_log import OutageLog
 from toolstead.adapters.storage.process_locks import OWNER
 from toolstead.adapters.storage.tables import APPROVALS, RUNS, THREADS
 from toolstead.adapters.storage.writer import Writer
@@ -135,7 +136,8 @@ class SqlStore:
     def __init__(self, database: Database, owner: str, shown: str) -> None:
         self.owner = owner
         self._database = database
-        self.writer = Writer(database, shown)
+        self._outage = OutageLog()
+        self.writer = Writer(database, shown, self._outage)
         self._begun_at = 0
 
     create_thread = _make_writer(operations.add_thread)
@@ -202,7 +204,13 @@ class SqlStore:
         """Run a function that only reads. Raises StorageError."""
         if self.writer.is_closed:
             raise StorageError(f"{self.writer.shown} is closed here; open it again to read")
-        return await self._database.read(work)
+        try:
+            answer = await self._database.read(work)
+        except StorageError as error:
+            self._outage.note_failure(error)
+            raise
+        self._outage.note_answer()
+        return answer
 
     async def write_with(self, work: Callable[[Connection], T]) -> T:
         """Run a function that writes, and return when that is committed. Raises StorageError."""

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 
 from toolstead.adapters.storage.failures import explain_failure
 from toolstead.adapters.storage.ledger import Ledger, Operation
+from toolstead.adapters.storage.outage_log import OutageLog
 from toolstead.adapters.storage.rows import event_id
 from toolstead.adapters.storage.tables import Statements
 from toolstead.errors import StorageError, ToolsteadError
@@ -39,9 +40,10 @@ _Write = tuple[Operation[Any], "asyncio.Future[Any]"]
 class Writer:
     """The one queue through which a process writes. It belongs to the event loop that made it."""
 
-    def __init__(self, database: Database, shown: str) -> None:
+    def __init__(self, database: Database, shown: str, outage: OutageLog) -> None:
         self._database = database
         self.shown = shown
+        self._outage = outage
         self._waiting: deque[_Write] = deque()
         self._task: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
@@ -92,6 +94,7 @@ class Writer:
             outcomes, ledger = await self._database.write(apply)
         except Exception as error:  # noqa: BLE001 - whatever happens, every caller that waits gets the error
             shown_error, own = explain_failure(self._database.place, error)
+            self._outage.note_failure(shown_error)
             if own and len(batch) > 1:
                 middle = len(batch) // 2
                 await self._write(batch[:middle])
@@ -100,6 +103,7 @@ class Writer:
             for _, done in batch:
                 _fail_write(done, shown_error)
             return
+        self._outage.note_answer()
         if self.on_commit is not None and ledger.last != ledger.first:
             self.on_commit(event_id(ledger.first), event_id(ledger.last), ledger.events)
         for (_, done), outcome in zip(batch, outcomes, strict=True):
@@ -115,6 +119,7 @@ def _fail_write(done: asyncio.Future[Any], error: Exception) -> None:
         return
     if isinstance(error, StorageError):
         own = type(error)(*error.args)
+        own.is_away = error.is_away
         own.__cause__ = error.__cause__
         error = own
     done.set_exception(error)

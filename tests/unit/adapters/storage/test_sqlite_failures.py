@@ -95,6 +95,21 @@ async def test_file_and_folder_are_private_to_the_user(path: Path) -> None:
     assert locks == {0o600}
 
 
+async def test_a_copy_that_others_could_read_is_made_private_when_it_is_opened(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]
+    other = await open_store(path)  # so that there is a -wal, and a -shm, which belong to the file
+    for file in files:
+        file.chmod(0o644)
+    store = await open_store(path)
+    assert [stat.S_IMODE(file.stat().st_mode) for file in files] == [0o600] * 3
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [f"{file} could be used by other users (mode 644); now only by you (600)" for file in files]
+    await store.close()
+    await other.close()
+
+
 async def test_the_database_is_set_up_as_promised(store: SqlStore) -> None:
     pragmas = {name: raw(store).execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "foreign_keys")}
     assert raw(store).execute("PRAGMA journal_mode").fetchone()[0] == "wal"
