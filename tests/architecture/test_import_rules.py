@@ -18,7 +18,7 @@ from tests.architecture.sources import PACKAGE, ROOT, dotted, module_name, parse
 
 LAYERS = (
     "console testing app adapters extensions orchestrator delegation invoker agents|kernel|tools "
-    "plugins processes schema concurrency types errors"
+    "plugins processes schema concurrency types errors nearest_names"
 )
 ONE_WAY = "imports run one way"
 FOREIGN = "foreign SDKs are imported by adapters and console only"
@@ -31,6 +31,7 @@ OPEN_TO_EXTENSIONS = (
     "toolstead.schema",
     "toolstead.types",
     "toolstead.errors",
+    "toolstead.nearest_names",
     "toolstead.extensions",
 )
 

@@ -152,6 +152,9 @@ class OneRuntime:
     def choose_runtime(self, preferred: str, model: str) -> Runtime:
         return self.runtime
 
+    async def check_agent(self, agent: str, *, model: str = "", runtime: str = "") -> None:
+        """Every agent can be asked."""
+
     def build_spec(
         self, config: RunConfig, *, cwd: Path, may_spawn: bool, has_task: bool = False, profile: str | None = None
     ) -> SessionSpec:

@@ -14,6 +14,7 @@ from toolstead.console.cli.colour import paint_text
 from toolstead.console.cli.group import (
     DONE,
     FAILED,
+    CommandGroup,
     client_command,
     echo_json,
     echo_text,
@@ -33,7 +34,7 @@ SHORTEST = len(KIND) + 8
 """Characters of an id that are shown at least: a later one of another second begins differently."""
 
 
-class _ListingGroup(click.Group):
+class _ListingGroup(CommandGroup):
     """Lists when no command is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -46,9 +47,9 @@ class _ListingGroup(click.Group):
     "approvals",
     cls=_ListingGroup,
     epilog=examples(
-        "toolstead approvals                    what waits, and for how long",
-        "toolstead approvals watch              be asked here about each call",
-        "toolstead approvals allow 0655b2c4     the beginning of an id is enough",
+        "toolstead approvals",
+        "toolstead approvals watch",
+        "toolstead approvals allow 0655b2c4",
         'toolstead approvals deny 0655b2c4 --reason "not on Sundays"',
     ),
 )
@@ -60,7 +61,7 @@ def approvals() -> None:
     """
 
 
-@approvals.command("list")
+@approvals.command("list", epilog=examples("toolstead approvals list", "toolstead approvals list --json"))
 @json_option
 @url_option
 @client_command

@@ -12,6 +12,7 @@ from toolstead.console.cli.columns import render_table
 from toolstead.console.cli.group import (
     DONE,
     WRONG_USAGE,
+    CommandGroup,
     common_options,
     echo_json,
     examples,
@@ -23,7 +24,7 @@ from toolstead.console.cli.invocation import CommandContext
 _LONGEST_INPUT = 65_536
 
 
-@click.group("keys")
+@click.group("keys", cls=CommandGroup, epilog=examples("toolstead keys set anthropic", "toolstead keys list"))
 def keys() -> None:
     """Keep keys of model APIs and of search, and see where each comes from.
 

@@ -29,7 +29,7 @@ MOST_PROFILES = 10
     epilog=examples(
         "toolstead serve --port 8421",
         "toolstead serve my_tools.py",
-        "TOOLSTEAD_TOKEN=… toolstead serve --host 0.0.0.0 -v",
+        "TOOLSTEAD_TOKEN=$(openssl rand -hex 24) toolstead serve --host 0.0.0.0 -v",
         "toolstead serve --log-format json 2>> server.log",
     ),
 )

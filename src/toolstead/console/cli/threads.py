@@ -43,9 +43,7 @@ def threads() -> None:
     """List, show, rename, delete and export conversations."""
 
 
-@threads.command(
-    "list", epilog=examples("toolstead threads list", "toolstead threads list --all --limit 10", "toolstead ask -c …")
-)
+@threads.command("list", epilog=examples("toolstead threads list", "toolstead threads list --all --limit 10"))
 @click.option("--all", "of_all", is_flag=True, help="Those of every project.")
 @click.option("--children", is_flag=True, help="Also those of agents that work for another conversation.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
