@@ -66,7 +66,7 @@ def test_install_gives_a_command_that_works_anywhere_and_uninstall_takes_only_th
     for arguments in (["codex"], ["codex", "--name", "second"], ["cursor"]):
         connected = command("toolstead", "connect", *arguments, home=tmp_path, cwd=Path("/usr"), path=on_path)
         assert connected.returncode == 0, connected.stderr
-    another = '{"mcpServers": {"toolstead": {"command": "/opt/toolstead", "args": ["mcp"]}}}'
+    another = '{"mcpServers": {"toolstead": {"command": "/srv/toolstead", "args": ["mcp"]}}}'
     cursor.write_text(another, "utf-8")
 
     removed = make("uninstall", home=tmp_path)

@@ -292,12 +292,12 @@ def test_another_server_of_that_name_is_neither_replaced_nor_removed(home: Path,
     path = write_config(home, "cursor")
     before = path.read_bytes()
 
-    text = before.decode().replace("github", "toolstead").replace("gh-mcp", "/opt/other-server")
+    text = before.decode().replace("github", "toolstead").replace("gh-mcp", "/srv/other-server")
     path.write_text(text, "utf-8")
     for arguments in ([], ["--remove"]):
         done = connect("cursor", *arguments, cwd=tmp_path)
         assert done.returncode == 2
-        assert "'toolstead' (/opt/other-server), which is not Toolstead's; choose another --name" in done.stderr
+        assert "'toolstead' (/srv/other-server), which is not Toolstead's; choose another --name" in done.stderr
     assert path.read_text("utf-8") == text
     path.write_bytes(before)
     for arguments in (["--name", "github"], ["--name", "github", "--remove"]):
@@ -442,7 +442,7 @@ def test_every_entry_of_this_installation_is_taken_out_at_once_and_no_other(home
         assert connect(client, "--no-check", cwd=tmp_path).returncode == 0
     assert connect("codex", "--no-check", "--name", "second", cwd=tmp_path).returncode == 0
     foreign = home / FILES["cursor"][0]
-    foreign.write_text('{"mcpServers": {"toolstead": {"command": "/opt/toolstead", "args": ["mcp"]}}}', "utf-8")
+    foreign.write_text('{"mcpServers": {"toolstead": {"command": "/srv/toolstead", "args": ["mcp"]}}}', "utf-8")
     settings = home / ".config" / "toolstead" / "config.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text("a typo", "utf-8")
@@ -452,7 +452,7 @@ def test_every_entry_of_this_installation_is_taken_out_at_once_and_no_other(home
     assert done.returncode == 0, done.stderr
     assert "Codex is not connected any more (second)." in done.stdout
     before["cursor"] = foreign.read_bytes()
-    assert b"/opt/toolstead" in before["cursor"]
+    assert b"/srv/toolstead" in before["cursor"]
     assert {client: (home / FILES[client][0]).read_bytes() for client in FILES} == before
 
 

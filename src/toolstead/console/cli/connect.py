@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -223,7 +222,7 @@ def _choose_target(
     if profile:
         words += ["--profile", profile]
     if invocation.file is not None:
-        path = invocation.file.expanduser().absolute()
+        path = invocation.file.absolute()
         if not path.is_file():
             raise click.UsageError(f"there is no file {path}")
         words.append(str(path))
@@ -296,7 +295,10 @@ def _report_failure(request: Request, error: ProofError) -> int:
 def _put_own_first(request: Request, names: Sequence[str]) -> list[str]:
     """Names of tools, those of the user's own files first: they are what a person looks for."""
     places = find_places(explicit=request.folder)
-    folders = (named_tools_folder(os.environ) or places.user / "tools", places.project / ".toolstead" / "tools")
+    folders = (
+        named_tools_folder(request.home.environ) or places.user / "tools",
+        places.project / ".toolstead" / "tools",
+    )
     own: set[str] = set()
     for path in (path for folder in folders if folder.is_dir() for path in folder.glob("*.json")):
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -343,7 +345,7 @@ def _find_notes(request: Request, change: Change, target: Target) -> list[str]:
         )
     if client.name == "claude-desktop" and "--project" not in target.command:
         notes.append("Claude Desktop starts it in no project of yours; --project PATH names one.")
-    missing = [name for name in request.target.passed if not os.environ.get(name)]
+    missing = [name for name in request.target.passed if not request.home.environ.get(name)]
     if missing:
         notes.append(f"{', '.join(missing)} is not set here; {client.title} passes on what is set where it starts.")
     notes += _describe_stronger(request)
