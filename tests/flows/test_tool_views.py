@@ -142,9 +142,9 @@ async def test_a_client_learns_why_a_bad_tool_is_not_in_use_and_an_agent_that_ma
         async with in_process_client(stead.registry.to_mcp_server_config()["instance"], "handshake") as client:
             with pytest.raises(MCPError, match=bad):
                 await client.call_tool("list-todos", {"pattern": "x"})
-        with pytest.raises(UnknownToolError, match="^unknown tool 'list-todos'"):
+        with pytest.raises(UnknownToolError, match=r"^unknown tool 'list-todos'"):
             await called(stead, "list-todos", READER)
-        with pytest.raises(UnknownToolError, match="^unknown tool 'hidden'"):
+        with pytest.raises(UnknownToolError, match=r"^unknown tool 'hidden'"):
             await stead.call("hidden", {})
 
 

@@ -42,6 +42,7 @@ _CONFIG = ".toolstead/config.toml"
 _DETAILS = {
     "allowScript": "values that are run as code",
     "allowLeadingDash": "values that may be options",
+    "okStatus": "exit statuses that are no errors",
     "allowedHosts": "may reach, though private",
     "timeout": "timeout (ms)",
 }

@@ -29,7 +29,7 @@ _WITH_METHOD = re.compile(r"\s*([A-Za-z]+)\s+(\S.*)", re.DOTALL)
 @click.command(
     "new",
     epilog=examples(
-        "toolstead tools new find --shell 'grep -rnF -- {{text}} {{dir}} || true'",
+        "toolstead tools new find --shell 'grep -rnF -- {{text}} {{dir}}'",
         "toolstead tools new get-user --http 'GET https://example.com/users/{{id}}'",
         "toolstead tools new add-issue --http 'POST https://git.example.com/issues' \\",
         "    --header 'Authorization: Bearer ${GIT_TOKEN}' --param title:string",
@@ -92,6 +92,7 @@ def new_tool(
     _present_tool(tool)
     for host in tool["handler"].get("allowedHosts", ()):
         click.echo(f'It may reach {host}, which is private: "allowedHosts" names it.', err=True)
+    _print_ok_status(tool)
     _print_drafted(tool, **given)
     _print_advice(tool)
     _print_next(name, tool["examples"][0]["input"], path, in_project=in_project)
@@ -266,6 +267,17 @@ def _print_drafted(tool: Any, *, description: str | None, parameters: tuple[str,
         listed = " and ".join(filter(None, (", ".join(drafted[:-1]), drafted[-1])))
         click.echo(f"The {listed} {'is a draft' if len(drafted) == 1 else 'are drafts'}; edit the file.", err=True)
     click.echo('The example is checked, and not run as long as it says "run": false.\n', err=True)
+
+
+def _print_ok_status(tool: Any) -> None:
+    """Say what was added to the handler, and why."""
+    from toolstead.tools.handlers.shell_syntax import parse
+    from toolstead.tools.sources.json_advice import explain_status_1
+
+    if (statuses := tool["handler"].get("okStatus")) is not None:
+        meaning = explain_status_1(parse(tool["handler"]["command"]))
+        said = f'{meaning}: "okStatus": {json.dumps(statuses)} makes that an answer and no error.'
+        click.echo(textwrap.fill(said, 79, break_on_hyphens=False), err=True)
 
 
 def _find_advice(tool: Any) -> list[str]:

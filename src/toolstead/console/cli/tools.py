@@ -82,7 +82,7 @@ Tools = InProcessTools | HttpTools
     epilog=examples(
         "toolstead tools list",
         "toolstead tools call git-status",
-        "toolstead tools new todos --shell 'grep -rn TODO {{dir}} || true'",
+        "toolstead tools new todos --shell 'grep -rn TODO {{dir}}'",
     ),
 )
 def tools() -> None:

@@ -18,7 +18,9 @@ from toolstead.errors import ToolsteadError
 from toolstead.nearest_names import suggest
 from toolstead.tools.handlers.http_guard import why_refused
 from toolstead.tools.handlers.http_url import Url, load_url
+from toolstead.tools.handlers.shell_syntax import parse
 from toolstead.tools.handlers.template import PLACEHOLDER, TemplateError, slot_name
+from toolstead.tools.sources.json_advice import explain_status_1
 from toolstead.tools.sources.json_parameters import DeclaredParameter
 
 SCHEMA_FILE = ".toolstead-schema.json"
@@ -93,9 +95,11 @@ def draft_shell(
             hint = suggest(parameter, guesses, otherwise=f"write {{{{{parameter}}}}} where it belongs")
             raise ToolsteadError(f"--param {parameter}: the command has no such placeholder; {hint}")
     guesses = _apply_declared(guesses, declared, of_files=True)
-    return _build_document(
-        name, text if description is None else description, guesses, {"type": "shell", "command": command}
-    )
+    handler: dict[str, Any] = {"type": "shell", "command": command}
+    with suppress(TemplateError):
+        if explain_status_1(parse(command)) is not None:
+            handler["okStatus"] = [0, 1]
+    return _build_document(name, text if description is None else description, guesses, handler)
 
 
 def draft_http(
