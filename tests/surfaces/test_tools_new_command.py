@@ -249,6 +249,15 @@ def test_what_is_declared_wrongly_is_refused_and_nothing_is_written(
         ),
         (("--shell", "no-such-program | sort"), "no-such-program is not on your PATH"),
         (("--shell", "grep -n x {{file}} || true"), "`|| true` hides every failure of grep"),
+        (
+            ("--shell", "cd sub && ls {{dir}}"),
+            'cd belongs to a shell, and there is none: set "cwd": "sub" in the handler',
+        ),
+        (("--file", "/nonexistent"), "there is no folder /nonexistent"),
+        (
+            ("--http", "https://example.com/", "--header", "X-Api-Key: $TOKEN"),
+            "$TOKEN in X-Api-Key is text as it stands; did you mean ${TOKEN}?",
+        ),
         (("--http", "POST https://example.com/"), "it takes no arguments, so the body is always empty"),
         (("--http", "https://example.com/", "--header", "X-Api-Key: abc"), "the value of X-Api-Key is in the file"),
     ],
@@ -408,6 +417,15 @@ def test_a_search_gets_the_exit_statuses_that_are_answers_and_that_is_said(
     assert written["handler"].get("okStatus") == ([0, 1] if meaning else None)
     said = f'{meaning}: "okStatus": [0, 1] makes that an answer'
     assert (said in " ".join(done.stderr.split())) == (meaning is not None)
+
+
+def test_a_value_that_would_run_as_code_needs_an_option_that_the_refusal_names(desk: Desk) -> None:
+    refused = desk.run("new", "mine", "--shell", "python3 -c {{code}}")
+    assert refused.returncode == 2
+    assert refused.stderr.endswith('"allowScript": ["code"]; here: --allow-script code\n')
+    assert desk.run("new", "mine", "--shell", "python3 -c {{code}}", "--allow-script", "code").returncode == 0
+    (written,) = json.loads((desk.tools / "mine.json").read_bytes())["tools"]
+    assert written["handler"]["allowScript"] == ["code"]
 
 
 # Refused, with nothing written

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
@@ -81,9 +81,14 @@ _TEXTS = (
 
 
 def draft_shell(
-    name: str, command: str, *, description: str | None = None, declared: Declared = NONE_DECLARED
+    name: str,
+    command: str,
+    *,
+    description: str | None = None,
+    declared: Declared = NONE_DECLARED,
+    scripts: Sequence[str] = (),
 ) -> Document:
-    """A file with one tool that runs a command.
+    """A file with one tool that runs a command; the values of `scripts` may run as code.
 
     Raises:
         ToolsteadError: A parameter is declared that the command has not.
@@ -99,6 +104,8 @@ def draft_shell(
     with suppress(TemplateError):
         if explain_status_1(parse(command)) is not None:
             handler["okStatus"] = [0, 1]
+    if scripts:
+        handler["allowScript"] = list(scripts)
     return _build_document(name, text if description is None else description, guesses, handler)
 
 
