@@ -124,13 +124,10 @@ def _find_invocation(context: click.Context) -> CommandContext:
 
 def _list_commands(context: click.Context) -> list[Named]:
     """The commands below those that stand on the line already, for `help`."""
-    from toolstead.console.cli.group import COMMANDS, CommandGroup, cli
-
-    given = cast("tuple[str, ...]", context.params.get("words") or ())
-    if not given:
-        return list(COMMANDS.items())
-    command = cli.get_command(context, given[0])
-    return list(command.describe_commands().items()) if len(given) == 1 and isinstance(command, CommandGroup) else []
+    command: click.Command | None = context.find_root().command
+    for word in cast("tuple[str, ...]", context.params.get("words") or ()):
+        command = command.get_command(context, word) if isinstance(command, click.Group) else None
+    return [(name, "") for name in command.list_commands(context)] if isinstance(command, click.Group) else []
 
 
 def _find_names(kind: Kind, invocation: CommandContext, start: str) -> list[Named]:

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -295,14 +296,11 @@ def _print_ok_status(tool: Any) -> None:
 
 
 def _find_advice(tool: Any, project: Path) -> list[str]:
-    from toolstead.app.authoring import find_program, is_variable_set
+    from toolstead.app.authoring import find_program, is_folder, is_variable_set
     from toolstead.tools.sources.json_advice import advise_author
 
-    def has_folder(given: str) -> bool:
-        return (project / Path(given).expanduser()).is_dir()
-
     return list(
-        advise_author(tool, find_program=find_program, is_set=is_variable_set, has_folder=has_folder),
+        advise_author(tool, find_program=find_program, is_set=is_variable_set, has_folder=partial(is_folder, project)),
     )
 
 
