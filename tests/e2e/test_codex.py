@@ -22,6 +22,7 @@ from tests.e2e.codex_stage import CODEX, MODEL, PATIENCE, processes_of
 from tests.e2e.model_stage import Play, playing
 from toolstead import Deny, Hooks, Plugin, PluginContext, Tool, ToolMeta, tool
 from toolstead.adapters.codex.runtime import CodexRuntime
+from toolstead.errors import RuntimeFailureError
 from toolstead.invoker.runtime import SessionSpec, Turn
 from toolstead.testing import scripted_models
 from toolstead.types.call import Caller
@@ -313,10 +314,8 @@ async def test_nothing_of_the_user_is_read_and_the_key_is_written_nowhere(play: 
 
 async def test_without_a_key_it_says_what_to_do(play: Play) -> None:
     async with play("- say: Hello.", environ={"OPENAI_API_KEY": ""}) as stage:
-        run = await stage.ask("hello")
-        assert run.status == "failed"
-        assert run.error is not None
-        assert "set OPENAI_API_KEY" in run.error.message
+        with pytest.raises(RuntimeFailureError, match="toolstead keys set openai"):
+            await stage.ask("hello")
 
 
 async def test_with_a_login_their_own_home_is_used_and_their_own_servers_are_not(home: Path, tmp_path: Path) -> None:

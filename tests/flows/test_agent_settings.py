@@ -177,7 +177,7 @@ async def test_a_run_that_waits_while_its_agents_file_is_deleted_fails_with_a_se
         assert run.error is not None
         assert run.status == "failed"
         assert "there is no agent 'brief'" in run.error.message
-        assert (await bounded(stead.invoke("third", thread_id="t"))).status == "completed"
+        assert (await bounded(stead.invoke("third", thread_id="t", agent="main"))).status == "completed"
 
 
 async def test_closing_while_the_agents_are_being_read_leaves_no_task_behind(tmp_path: Path) -> None:

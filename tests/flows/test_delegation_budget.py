@@ -74,9 +74,8 @@ async def test_children_that_share_a_budget_never_exceed_it(tmp_path: Path, budg
         async def connect(_: str) -> Spender:
             return model
 
-        runtimes._made["kernel"] = KernelRuntime(
-            connect=connect, resolve=lambda _: model.name, offered=runtimes._offered
-        )
+        kernel = KernelRuntime(connect=connect, resolve=lambda _: model.name, offered=runtimes._offered)
+        runtimes._made["kernel"], runtimes._given = kernel, (*runtimes._given, kernel)
         root = await bounded(stead.invoke("root", agent="chief", runtime="kernel", thread_id="t"))
         tasks = await talk.store.list_tasks(TaskFilter())
         assert len(tasks) == 4

@@ -81,6 +81,17 @@ async def test_stderr_of_a_good_ending_goes_to_the_log(tmp_path: Path, caplog: p
     assert "stderr: careful" in caplog.text
 
 
+async def test_a_search_that_finds_nothing_is_an_answer_and_one_that_fails_an_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("TODO\n")
+    nothing = await answer(tmp_path, "grep -n FIXME notes.txt", okStatus=[0, 1])
+    assert (nothing.is_error, nothing.text) == (False, "")
+    missing = await answer(tmp_path, "grep -rn TODO no-such-folder", okStatus=[0, 1])
+    assert missing.is_error
+    assert missing.text.splitlines()[-1] == "exit status 2"
+    assert (await answer(tmp_path, "grep -n FIXME notes.txt")).text == "exit status 1"
+    assert (await answer(tmp_path, "grep -n TODO notes.txt", okStatus=[1])).is_error
+
+
 async def test_a_folder_that_is_missing_is_told_before_anything_starts(tmp_path: Path) -> None:
     result = await answer(tmp_path, "pwd", cwd="no/such")
     assert result.text == f"the folder '{tmp_path}/no/such' that this tool runs in does not exist"

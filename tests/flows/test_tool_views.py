@@ -11,6 +11,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.agent_folder import write_agent
+from tests.flows.tool_files import shell, write
 from tests.unit.kernel.scripted_model import ScriptedModel, calls, says, use
 from toolstead import Toolstead, UnknownToolError
 from toolstead.adapters.mcp.in_process import in_process_client
@@ -128,6 +129,25 @@ async def test_the_mcp_server_of_an_agent_lists_and_calls_its_view_alone() -> No
                 await client.call_tool("note-read", {})
 
 
+async def test_a_client_learns_why_a_bad_tool_is_not_in_use_and_an_agent_that_may_not_see_it_does_not(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "mine.json", shell("list-todos", "ls {{patern}}", "pattern"), shell("hidden", "ls {{x}}"))
+    settings = {"tools": {"blocked": ["hidden"]}}
+    async with Toolstead(tmp_path, tools_dir=tmp_path, settings=settings, environ={}, watch=False) as stead:
+        stead._parts.registry.set_view_rules(RULES)
+        bad = r"^list-todos is not in use: mine\.json:\d+:\d+: .*did you mean 'pattern'\?$"
+        with pytest.raises(UnknownToolError, match=bad):
+            await stead.call("list-todos", {"pattern": "x"})
+        async with in_process_client(stead.registry.to_mcp_server_config()["instance"], "handshake") as client:
+            with pytest.raises(MCPError, match=bad):
+                await client.call_tool("list-todos", {"pattern": "x"})
+        with pytest.raises(UnknownToolError, match=r"^unknown tool 'list-todos'"):
+            await called(stead, "list-todos", READER)
+        with pytest.raises(UnknownToolError, match=r"^unknown tool 'hidden'"):
+            await stead.call("hidden", {})
+
+
 async def test_a_view_follows_the_tools_and_what_is_switched_off_for_everybody_is_off_for_agents() -> None:
     async with two_agents() as stead:
         view = stead._parts.registry.find_view("writer")
@@ -190,9 +210,8 @@ async def test_a_model_that_calls_a_tool_it_was_not_offered_is_told_that_there_i
         async def connected(_: str) -> ScriptedModel:
             return model
 
-        runtimes._made["kernel"] = KernelRuntime(
-            connect=connected, resolve=lambda _: model.name, offered=runtimes._offered
-        )
+        kernel = KernelRuntime(connect=connected, resolve=lambda _: model.name, offered=runtimes._offered)
+        runtimes._made["kernel"], runtimes._given = kernel, (*runtimes._given, kernel)
         told: dict[str, str] = {}
         for agent in ("reader", "writer"):
             with stead.events(["tool_result"]) as stream:

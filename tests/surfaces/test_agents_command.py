@@ -83,6 +83,39 @@ def test_check_without_paths_looks_at_the_folders_of_the_user_and_the_project(pr
     assert "no such file or folder: nothing.md" in done.stderr
 
 
+@pytest.mark.parametrize("named", [True, False], ids=["name", "file's name"])
+def test_check_warns_of_an_agent_that_no_agent_can_delegate_to(project: Path, named: bool) -> None:
+    text = f"---\ndescription: d\n{'name: Researcher' if named else 'model: sonnet'}\n---\nDo it.\n"
+    file = write(project.parent / "home" / "agents", "Researcher.md", text)
+    done = toolstead(project, "agents", "check")
+    at = "3:7" if named else "2:1"
+    assert done.returncode == 0
+    said = "warning: no agent can delegate to it: `delegate_agent` takes names of small letters, digits, `_` and `-`; "
+    assert done.stdout == f"{file}:{at}: {said}call it `researcher`\n"
+    text = "---\nname: Researcher\ndescription: d\n---\nDo it.\n"
+    write(project / ".claude" / "agents", "theirs.md", text.replace("Researcher", "Reviewer"))
+    assert "theirs.md:2:7: note: no agent can delegate to it" in toolstead(project, "agents", "check").stdout
+
+
+def test_names_of_the_settings_that_no_agent_has_are_warned_of(project: Path) -> None:
+    home = project.parent / "home"
+    write(home / "agents", "researcher.md", GOOD.replace("name: helper", "name: researcher"))
+    (home / "config.toml").write_text('[multi_agent]\nagents = ["researcher", "researcher2", "nobody"]\n')
+    (project / "script.yaml").write_text("- say: hello\n")
+    missing = [
+        "multi_agent.agents: warning: there is no agent `researcher2`; did you mean `researcher`?",
+        "multi_agent.agents: warning: there is no agent `nobody`; `toolstead agents list` shows them",
+    ]
+    done = toolstead(project, "agents", "check")
+    assert (done.returncode, done.stdout.splitlines()) == (0, missing)
+    of_doctor = json.loads(toolstead(project, "doctor", "--json").stdout)["delegates"]
+    assert of_doctor == [line.replace(" warning:", "") for line in missing]
+    scripted = ("--set", "runtime.default=scripted", "--set", "runtime.scripted.script=script.yaml")
+    asked = toolstead(project, "ask", "--verbose", *scripted, "hi")
+    assert (asked.returncode, asked.stdout) == (0, "hello\n")
+    assert all(line in asked.stderr for line in missing)
+
+
 def test_new_writes_a_file_that_is_good_and_never_over_another_one(project: Path) -> None:
     done = toolstead(project, "agents", "new", "reviewer", "--description", "Use: it", "--tools", "git-status, git-*")
     path = project.parent / "home" / "agents" / "reviewer.md"

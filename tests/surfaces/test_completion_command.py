@@ -77,6 +77,12 @@ def test_bash_completes_commands_options_and_every_kind_of_name(tmp_path: Path, 
     assert offered("threads", "show", thread[:9]) == [thread]
     assert offered("threads", "show", "th*") == []
     assert offered("tasks", "show", "") == []
+    assert offered("connect", "cod") == ["codex"]
+    assert offered("ask", "--runtime", "scr") == ["scripted"]
+    assert offered("keys", "set", "anth") == ["anthropic"]
+    assert offered("help", "thr") == ["threads"]
+    assert offered("help", "tools", "en") == ["enable"]
+    assert offered("approvals", "allow", "") == []
 
 
 def test_what_fails_completes_nothing_and_says_nothing(tmp_path: Path, home: Path, programs: Path) -> None:
@@ -90,7 +96,9 @@ def test_what_fails_completes_nothing_and_says_nothing(tmp_path: Path, home: Pat
     assert complete("tools", "call", "", "--project", "nowhere", cwd=project.folder, programs=programs) == []
 
 
-@pytest.mark.parametrize("words", ["tools call g", "threads show t", "tasks show t", "config explain t", "t"])
+@pytest.mark.parametrize(
+    "words", ["tools call g", "threads show t", "tasks show t", "config explain t", "approvals allow a", "t"]
+)
 def test_completing_imports_no_sdk(tmp_path: Path, words: str) -> None:
     program = (
         "import sys\nfrom toolstead.console.cli.main import main\n"

@@ -87,6 +87,8 @@ def test_a_key_that_is_typed_on_a_terminal_is_not_shown(project: Project) -> Non
 @pytest.mark.parametrize(
     ("name", "given", "said"),
     [
+        ("TICKET_TOKEN", KEY, "tools take secrets from the environment: docs/tools.md#secrets"),
+        ("OPENAI_KEY", KEY, "there is no key 'OPENAI_KEY'; did you mean 'OPENAI_API_KEY'?"),
         ("opnai", KEY, "there is no key 'opnai'; did you mean 'openai'?"),
         ("ANTROPIC_API_KEY", KEY, "did you mean 'ANTHROPIC_API_KEY'?"),
         ("ANTHROPIC_BASE_URL", KEY, "did you mean 'ANTHROPIC_API_KEY'?"),

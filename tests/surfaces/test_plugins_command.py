@@ -225,7 +225,7 @@ async def test_with_a_url_only_the_token_of_that_server_does(served: Served, tmp
         assert listed.returncode == 0
         refused = await served.command("disable", "shouty", "--url", unannounced.url, TOOLSTEAD_TOKEN=TOKEN)
         assert (refused.returncode, "answered 403" in refused.stderr) == (2, True)
-        assert "it needs the private token" in refused.stderr
+        assert "send the private token" in refused.stderr
     assert len(served.plugins.asked) == 1
     nobody = await served.command("list", "--url", "http://127.0.0.1:9")
     assert (nobody.returncode, "no server listens there" in nobody.stderr) == (2, True)

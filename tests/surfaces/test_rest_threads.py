@@ -303,5 +303,5 @@ async def test_the_failure_of_a_server_database_begins_with_its_url_and_has_no_p
     async with serving(tmp_path) as client:
         reply = await client.get("/api/threads")
         assert (reply.status, reply.problem["type"]) == (503, "/docs#storage")
-        assert reply.problem["detail"].startswith("postgresql://me:***@127.0.0.1:1/nothing ")
+        assert reply.problem["detail"].startswith("Postgres at 127.0.0.1:1 (database nothing, user me) ")
         assert "s3cret" not in reply.body.decode()

@@ -84,6 +84,18 @@ def test_check_looks_at_the_files_and_folders_that_are_named(folder: Path) -> No
     assert "no such file or folder: nothing.json" in done.stderr
 
 
+def test_check_without_paths_reads_a_projects_files_as_they_are_approved_or_not(folder: Path) -> None:
+    (folder / "home" / "tools").mkdir(parents=True)
+    write(folder / "home" / "tools" / "mine.json", shell("mine", "true"))
+    (folder / ".toolstead" / "tools").mkdir(parents=True)
+    bad = folder / ".toolstead" / "tools" / "bad.json"
+    bad.write_text("nonsense")
+    done = toolstead(folder, "tools", "check", TOOLSTEAD_HOME=str(folder / "home"), TOOLSTEAD_TOOLS_DIR="")
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"{bad}:1:1: not valid JSON")
+    assert done.stderr.endswith("2 files, 1 good tool, 1 problem\n")
+
+
 def test_check_warns_of_a_default_that_does_not_fit(folder: Path) -> None:
     (folder / "tools" / "a.json").write_text(base("a").replace('"TODO"', "5").replace('"examples"', '"examples"'))
     done = toolstead(folder, "tools", "check")

@@ -190,6 +190,55 @@ def test_switching_a_name_that_does_not_exist_is_noted(project: Path) -> None:
     assert toolstead("tools", "enable", "later-tool", cwd=project).returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("git-*", """toolstead config set tools.blocked '["git-*"]'"""), ("git status", "letters, digits, _ and -")],
+)
+def test_a_pattern_and_a_text_that_is_no_name_are_not_switched_off(name: str, hint: str, project: Path) -> None:
+    done = toolstead("tools", "disable", name, cwd=project)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"'{name}' is no tool's name; " in done.stderr
+    assert hint in done.stderr
+
+
+PLUGIN = """
+from toolstead import Plugin, tool
+
+@tool
+def shout(text: str) -> str:
+    \"\"\"Say it in capitals.\"\"\"
+    return text.upper()
+
+plugin = Plugin(name="shouty", version="1", tools=[shout])
+"""
+
+
+@pytest.mark.parametrize("command", ["call", "show", "test"])
+def test_a_tool_that_is_quarantined_or_of_a_stopped_plugin_is_refused_with_the_reason(
+    command: str, project: Path
+) -> None:
+    write(tool_file(), shell("list-todos", "grep -rn -- {{patern}} .", "pattern"))
+    plugin = tool_file().parents[1] / "plugins" / "shouty.py"
+    plugin.parent.mkdir()
+    plugin.write_text(PLUGIN)
+    toolstead("plugins", "disable", "shouty", cwd=project)
+    refused = toolstead("tools", command, "list-todos", cwd=project)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    said = r"list-todos is not in use: mine\.json:\d+:\d+: .*\{\{patern\}\} is no .*did you mean 'pattern'\?"
+    assert re.search(said, refused.stderr), refused.stderr
+    off = toolstead("tools", command, "shouty__shout", cwd=project)
+    assert off.returncode == 2
+    assert (
+        "shouty__shout belongs to the plugin shouty, which is switched off: toolstead plugins enable shouty"
+        in off.stderr
+    )
+    toolstead("plugins", "enable", "shouty", cwd=project)
+    plugin.write_text(PLUGIN + "1 / 0\n")
+    failed = toolstead("tools", command, "shouty__shout", cwd=project)
+    assert "a tool of the plugin shouty, which failed: load: ZeroDivisionError" in failed.stderr
+    assert "unknown tool 'nobodys'" in toolstead("tools", command, "nobodys", cwd=project).stderr
+
+
 @pytest.mark.parametrize("switch", ["enable", "disable"])
 def test_switching_a_misspelled_name_names_the_nearest_and_switches_nothing(project: Path, switch: str) -> None:
     done = toolstead("tools", switch, "git-staus", cwd=project)
@@ -247,7 +296,7 @@ def test_an_image_is_written_into_a_file_and_progress_is_shown_on_a_terminal(pro
     refused = toolstead("tools", "call", "art__draw", "-o", str(tmp_path / "no" / "a.png"), cwd=project)
     assert (refused.returncode, "there is no folder" in refused.stderr) == (2, True)
     seen = at_terminal("tools", "call", "art__draw", cwd=project)
-    assert "1 of 2: line 1\r\x1b[K2 of 2: line 2\r\x1b[Kdrawn" in seen.replace("\r\n", "\n")
+    assert "1 of 2: line 12 of 2: line 2drawn" in seen.replace("\r\n", "\n")  # each line takes the place of the last
 
 
 @pytest.mark.promise("T1")

@@ -248,8 +248,16 @@ def test_what_is_declared_wrongly_is_refused_and_nothing_is_written(
             "{id} is text of the template, no parameter; did you mean {{id}}?",
         ),
         (("--shell", "no-such-program | sort"), "no-such-program is not on your PATH"),
-        (("--shell", "grep -n x {{file}}"), "grep ends with status 1 when nothing is found"),
-        (("--shell", "sort {{file}} | diff - other"), "diff ends with status 1 when there are differences"),
+        (("--shell", "grep -n x {{file}} || true"), "`|| true` hides every failure of grep"),
+        (
+            ("--shell", "cd sub && ls {{dir}}"),
+            'cd belongs to a shell, and there is none: set "cwd": "sub" in the handler',
+        ),
+        (("--file", "/nonexistent"), "there is no folder /nonexistent"),
+        (
+            ("--http", "https://example.com/", "--header", "X-Api-Key: $TOKEN"),
+            "$TOKEN in X-Api-Key is text as it stands; did you mean ${TOKEN}?",
+        ),
         (("--http", "POST https://example.com/"), "it takes no arguments, so the body is always empty"),
         (("--http", "https://example.com/", "--header", "X-Api-Key: abc"), "the value of X-Api-Key is in the file"),
     ],
@@ -263,7 +271,7 @@ def test_what_will_surprise_the_author_is_said_when_the_file_is_made(
     assert any(said in one for one in json.loads(desk.run("new", "other", *template, "--json").stdout)["advice"])
 
 
-@pytest.mark.parametrize("template", ["grep -n x {{file}} || true", "echo '{{text}}' | sort", "echo \"a{}b\" '${x}'"])
+@pytest.mark.parametrize("template", ["grep -n x {{file}}", "echo '{{text}}' | sort", "echo \"a{}b\" '${x}'"])
 def test_a_good_template_gets_no_advice(template: str, desk: Desk) -> None:
     assert "warning" not in desk.run("new", "mine", "--shell", template).stderr
 
@@ -307,7 +315,7 @@ def test_what_the_edit_broke_is_said_as_a_compiler_would(desk: Desk) -> None:
     done = desk.run("new", "find-text", *SEARCH, "--edit", EDITOR=editor)
     file = desk.tools / "find-text.json"
     problem = "handler.command: {{patern}} is no property of the inputSchema; did you mean 'pattern'?"
-    assert done.stdout == f"{file}\n{file}:21:47: tool 'find-text': {problem}\n"
+    assert done.stdout == f"{file}\n{file}:23:20: tool 'find-text': {problem}\n"
     assert (done.returncode, done.stderr) == (1, "1 problem; fix the file, then: toolstead tools check\n")
 
 
@@ -390,6 +398,34 @@ def test_a_tool_of_the_project_is_written_there_and_trust_is_pointed_to(desk: De
     assert (last.returncode, desk.run("call", "last").returncode) == (0, 2)
     elsewhere = desk.run("new", "ours", *SEARCH, "--in-project", "--project", str(desk.programs))
     assert elsewhere.stdout == f"{desk.programs / '.toolstead' / 'tools' / 'ours.json'}\n"
+
+
+@pytest.mark.parametrize(
+    ("template", "meaning"),
+    [
+        ("grep -rnF -- {{text}} {{dir}}", "grep ends with status 1 when nothing is found"),
+        ("sort {{file}} | diff - other", "diff ends with status 1 when there are differences"),
+        ("grep -n x {{file}} || true", None),
+        ("sort {{file}}", None),
+    ],
+)
+def test_a_search_gets_the_exit_statuses_that_are_answers_and_that_is_said(
+    template: str, meaning: str | None, desk: Desk
+) -> None:
+    done = desk.run("new", "mine", "--shell", template)
+    (written,) = json.loads((desk.tools / "mine.json").read_bytes())["tools"]
+    assert written["handler"].get("okStatus") == ([0, 1] if meaning else None)
+    said = f'{meaning}: "okStatus": [0, 1] makes that an answer'
+    assert (said in " ".join(done.stderr.split())) == (meaning is not None)
+
+
+def test_a_value_that_would_run_as_code_needs_an_option_that_the_refusal_names(desk: Desk) -> None:
+    refused = desk.run("new", "mine", "--shell", "python3 -c {{code}}")
+    assert refused.returncode == 2
+    assert refused.stderr.endswith('"allowScript": ["code"]; here: --allow-script code\n')
+    assert desk.run("new", "mine", "--shell", "python3 -c {{code}}", "--allow-script", "code").returncode == 0
+    (written,) = json.loads((desk.tools / "mine.json").read_bytes())["tools"]
+    assert written["handler"]["allowScript"] == ["code"]
 
 
 # Refused, with nothing written

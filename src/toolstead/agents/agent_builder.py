@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from toolstead.agents.gate_definition import InvalidGateError, check_pattern, sp
 from toolstead.agents.yaml_nodes import YamlNode
 from toolstead.nearest_names import suggest
 from toolstead.schema.visible import find_unseen, first_unseen
-from toolstead.types.agent import Agent, AgentLimits, AgentScope, PromptTool
+from toolstead.types.agent import DELEGATE_NAME, Agent, AgentLimits, AgentScope, PromptTool
 
 KEYS = (
     *("name", "description", "model", "runtime", "tools", "disallowed_tools", "agents"),
@@ -101,6 +102,19 @@ class AgentBuilder:
             self._report.add_warning(at, message) if is_claude else self._report.add_error(at, message)
 
     def _read_agent_name(self) -> str | None:
+        name = self._read_name()
+        if name is not None and re.search(DELEGATE_NAME, name) is None:
+            node = self._members.get("name")
+            at = (self._text.start or 0) if node is None else node.start
+            message = (
+                f"no agent can delegate to it: `delegate_agent` takes names of small letters, digits, `_` and `-`; "
+                f"call it `{make_name(name)}`"
+            )
+            is_others = self._scope == "claude"
+            self._report.add_note(at, message) if is_others else self._report.add_warning(at, message)
+        return name
+
+    def _read_name(self) -> str | None:
         node = self._members.get("name")
         if node is not None and self._scope == "claude" and isinstance(node.value, str):
             spelled = make_name(node.value)

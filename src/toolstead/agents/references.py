@@ -5,7 +5,7 @@ All findings are warnings: a tool or an agent may come later, and the rest of th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from toolstead.nearest_names import suggest
@@ -13,6 +13,8 @@ from toolstead.types.agent import Agent, Finding
 
 MOST_SUGGESTIONS = 20
 """Findings that suggest the nearest name: to find it among 10,000 takes a third of a second."""
+DELEGATES = "multi_agent.agents"
+"""The setting that names whom every agent may delegate to."""
 _WILD = frozenset("*?[")
 
 
@@ -31,6 +33,22 @@ def check_references(
         if agent.scope != "builtin":
             check.check_agent(agent)
     return check.findings
+
+
+def check_delegates(named: Sequence[str], agents: Collection[str]) -> list[Finding]:
+    """Find the names in the settings' list of agents that lead nowhere."""
+    missing = [name for name in dict.fromkeys(named) if name not in agents]
+    return [
+        Finding(
+            severity="warning",
+            source=DELEGATES,
+            message=f"there is no agent `{name}`; "
+            + suggest(
+                name, sorted(agents), show=lambda near: f"`{near}`", otherwise="`toolstead agents list` shows them"
+            ),
+        )
+        for name in missing[:MOST_SUGGESTIONS]
+    ]
 
 
 class _ReferenceCheck:

@@ -14,7 +14,7 @@ from toolstead.adapters.claude.launch import CLAUDE_TOOLS
 from toolstead.agents.agent_file import AgentReader
 from toolstead.agents.agent_folder import AgentFile, AgentFolder, read_regular
 from toolstead.agents.catalogue import AgentCatalogue
-from toolstead.agents.references import check_references
+from toolstead.agents.references import check_delegates, check_references
 from toolstead.app.agent_reading import FOLDERS, create_reader
 from toolstead.app.places import Places
 from toolstead.types.agent import AgentScope, Finding
@@ -49,13 +49,16 @@ class _ListedFiles:
         return self._files
 
 
-async def check_agent_files(places: Places, tool_names: Collection[str], paths: Sequence[Path] = ()) -> AgentCheck:
+async def check_agent_files(
+    places: Places, tool_names: Collection[str], paths: Sequence[Path] = (), delegates: Sequence[str] = ()
+) -> AgentCheck:
     """Check files.
 
     Args:
         places: Where the user's and the project's folders are.
         tool_names: The names of the registered tools.
         paths: Files and folders; without any, the user's folder and the project's.
+        delegates: The agents that the settings name.
     """
     reader = _make_reader()
     usual = [AgentFolder(places.user / "agents", "user")]
@@ -72,6 +75,7 @@ async def check_agent_files(places: Places, tool_names: Collection[str], paths: 
     referring = check_references({**known.agents, **checked.agents}, tool_names, own_tools=CLAUDE_TOOLS)
     found = [*checked.findings, *(finding for finding in referring if finding.source in sources)]
     found.sort(key=lambda finding: (finding.source, finding.line or 0, finding.column or 0))
+    found += check_delegates(delegates, known.agents)
     return AgentCheck(
         files=sum(not file.is_folder for file in files),
         agents=tuple(name for name, agent in checked.agents.items() if agent.scope != "builtin"),

@@ -17,7 +17,7 @@ from toolstead.adapters.claude.launch import CLAUDE_TOOLS
 from toolstead.agents.agent_folder import AgentFolder
 from toolstead.agents.catalogue import AgentCatalogue, AgentChanges, describe_finding
 from toolstead.agents.prompt_tool import CHILD_INSTRUCTIONS, RunChild, name_child
-from toolstead.agents.references import check_references
+from toolstead.agents.references import check_delegates, check_references
 from toolstead.agents.spawned_agent import describe_problem, name_spawned, narrow_agent, read_spawned
 from toolstead.agents.validator import VALIDATOR_AGENT
 from toolstead.app.agent_parts import AgentParts, PartsMaker
@@ -112,7 +112,8 @@ class SteadAgents:
         held = self._registry.current.held
         references = check_references(self.catalogue.agents, held, own_tools=CLAUDE_TOOLS)
         undefined = [finding for parts in self._parts.values() for finding in parts.findings]
-        return [*self.catalogue.findings, *references, *undefined]
+        delegates = check_delegates(self._settings().multi_agent.agents, self.catalogue.agents)
+        return [*self.catalogue.findings, *references, *undefined, *delegates]
 
     def read_agent(self, name: str) -> Agent:
         """The agent of a name. Raises UnknownAgentError."""

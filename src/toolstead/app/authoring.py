@@ -91,6 +91,11 @@ def is_variable_set(name: str, environ: Mapping[str, str] | None = None) -> bool
     return name in (os.environ if environ is None else environ)
 
 
+def is_folder(project: Path, given: str) -> bool:
+    """Whether a folder that a tool of a file names is there; relative to the project's root."""
+    return (project / Path(given).expanduser()).is_dir()
+
+
 def add_file(path: Path, data: bytes) -> None:
     """Add a file, whole from its first moment, and never over another one; its folder is made.
 

@@ -83,6 +83,7 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
         models: The APIs.
         extras: The optional parts.
         review: Who reviews delegated results, where that deserves a word; else empty.
+        delegates: Agents that the settings let every agent delegate to, and that are not there: a sentence for each.
         advice: The commands that make a model answer, where none can; else empty.
         server: The running server of the project.
     """
@@ -93,6 +94,7 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
     models: list[DoctorFinding]
     extras: list[DoctorFinding]
     review: str = ""
+    delegates: tuple[str, ...] = ()
     advice: str = ""
     server: ServerFinding | None = None
 
@@ -117,6 +119,7 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
             "models": msgspec.to_builtins(self.models),
             "extras": msgspec.to_builtins(self.extras),
             "review": self.review,
+            "delegates": list(self.delegates),
             "server": msgspec.to_builtins(self.server),
         }
 

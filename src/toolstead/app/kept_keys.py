@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,9 @@ from toolstead.errors import StateError, ToolsteadError
 from toolstead.nearest_names import suggest
 
 LONGEST_KEY = 4096
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+_ALIKE = 0.75
+"""How alike the first word of a misspelled variable is, at least: they all end with the same words."""
 _SHOWN = 4
 _SHORTEST_SHOWN = 16
 """Of a shorter key nothing is shown: its end would be too much of it."""
@@ -146,6 +151,11 @@ def find_key_name(text: str) -> str:
         return text.upper()
     if text.lower() in providers:
         return providers[text.lower()]
+    if _VARIABLE.fullmatch(text) and not _names_vendor(text):
+        raise ToolsteadError(
+            f"{text[:100]!r} is no key of a model or of search; tools take secrets from the environment: "
+            "docs/tools.md#secrets"
+        )
     hint = suggest(text.lower(), [*providers, *map(str.lower, known_keys())], show=_spell_name)
     known = f"the providers are {', '.join(sorted(providers))}; tools take their own secrets from the environment"
     raise ToolsteadError(f"there is no key {text[:100]!r}; {hint or known}")
@@ -169,6 +179,12 @@ def check_key(name: str, text: str) -> str:
     if len(key) > LONGEST_KEY:
         raise ToolsteadError(f"that is no key: it has more than {LONGEST_KEY:,} characters; {name} is unchanged")
     return key
+
+
+def _names_vendor(variable: str) -> bool:
+    """Whether a variable begins like one of the keys, and is thus a slip rather than something else."""
+    first_words = {name.partition("_")[0] for name in known_keys()}
+    return bool(get_close_matches(variable.partition("_")[0], first_words, 1, _ALIKE))
 
 
 def _spell_name(name: str) -> str:

@@ -131,6 +131,15 @@ class Plugins:
         """Every plugin as interfaces show it, its secrets masked."""
         return [show_plugin(view) for view in self._host.list_plugins()]
 
+    def explain_stopped(self, tool: str) -> str | None:
+        """Why a tool is not here: its plugin is switched off, or failed. None where no such plugin would bring it."""
+        view = self._host.find_stopped(tool)
+        if view is None:
+            return None
+        if view.enabled:
+            return f"{tool} would be a tool of the plugin {view.name}, which failed: {view.error}"
+        return f"{tool} belongs to the plugin {view.name}, which is switched off: toolstead plugins enable {view.name}"
+
     async def change_plugin(
         self, name: str, *, enabled: bool | None = None, settings: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:

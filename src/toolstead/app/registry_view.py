@@ -84,10 +84,16 @@ class RegistryView:
 
     def unknown_tool(self, name: str) -> UnknownToolError:
         """The error for a name that cannot be called here: why, or which names look like it."""
-        reason = self.reason_hidden(name) if self._agent is None else None
-        if reason is None:
+        current = self._registry.current
+        if self._agent is not None:
             return self._view.unknown_tool(name)
-        if name in self._registry.current.visibility.disabled:
+        reason = self.reason_hidden(name)
+        if reason is None and current.find_quarantined(name) is not None:
+            reason = current.visibility.reason_hidden(name)
+        if reason is None:
+            stopped = None if current.find_quarantined(name) else self._parts.plugins.explain_stopped(name)
+            return UnknownToolError(name, reason=stopped) if stopped is not None else self._view.unknown_tool(name)
+        if name in current.visibility.disabled:
             return UnknownToolError(name, reason=f"{name} is switched off. Switch it on: toolstead tools enable {name}")
         return UnknownToolError(name, reason=f"{name} cannot be called here: {reason}")
 

@@ -272,7 +272,7 @@ class Toolstead:
         return files.findings
 
     def read_tool_files(self, paths: Sequence[Path] = ()) -> list[LoadedFile]:
-        """Read tool files or folders of them, without registering anything; without paths, the folders in use."""
+        """Read tool files or folders of them, without registering anything; without paths, the usual folders."""
         taken = {offer.tool.name: f"builtin {offer.provenance.origin}" for offer in self._parts.builtin}
         return self._parts.files.read_aside(paths, taken)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolstead.app.places import Places, explain_wide_root, named_tools_folder
-from toolstead.app.trust.approved import ApprovedFiles, ApprovedReader, ProjectTrust
+from toolstead.app.trust.approved import TOOLS, ApprovedFiles, ApprovedReader, ProjectTrust
 from toolstead.app.version import VERSION
 from toolstead.tools.sources.json_files import JsonFiles, LoadedFile, Reader
 
@@ -59,12 +59,15 @@ class ToolFiles:
         return [*self.users.loaded_files(), *(self.projects.loaded_files() if self.projects is not None else ())]
 
     def read_aside(self, paths: Sequence[Path], taken: Mapping[str, str]) -> list[LoadedFile]:
-        """Read files and folders without registering them; without any, the folders that are in use."""
-        if paths or self.projects is None:
-            return self.users.read_aside(paths or self.users.folders, taken)
-        own = self.users.read_aside(self.users.folders, taken)
-        held = {**taken, **{tool.info.name: str(file.path) for file in own for tool in file.tools}}
-        return [*own, *self.projects.read_aside(self.projects.folders, held)]
+        """Read files and folders without registering them; without any, the user's folder and the project's.
+
+        What is read here is not loaded, so a project's files are read as they are now, approved or not.
+        """
+        if not paths:
+            of_project = self._places.project / TOOLS
+            counts = self.projects is not None and not self._trust.is_ignored and of_project.is_dir()
+            paths = [*self.users.folders, *([of_project] if counts else [])]
+        return self.users.read_aside(paths, taken)
 
     def apply_settings(self, settings: ToolsSettings) -> None:
         """Apply other settings; the next load reads every file again if they matter to handlers."""

@@ -14,6 +14,7 @@ import msgspec
 from toolstead.errors import ToolError
 from toolstead.plugins.contract import Plugin, PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.types.agent import DELEGATE_NAME
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import Annotations
@@ -23,7 +24,7 @@ LONGEST_WAIT = 604_800.0
 MOST_ITEMS = 1_000
 LONGEST_MESSAGE = 100_000
 
-_ID = {"type": "string", "pattern": "^[a-z0-9_\\-]+$"}
+_ID = {"type": "string", "pattern": DELEGATE_NAME}
 _CONTEXT = {
     "type": "object",
     "properties": {

@@ -142,6 +142,11 @@ class PluginHost:
         """All of them, failed and disabled ones too, in the order wanted; those whose name was taken come last."""
         return [instance.show() for instance in (*self._instances, *self._refused)]
 
+    def find_stopped(self, tool: str) -> PluginView | None:
+        """The plugin that would bring a tool of this name, if it is switched off or failed."""
+        stopped = (one for one in self._instances if not one.enabled or one.has_failed)
+        return next((one.show() for one in stopped if one.names_tool(tool)), None)
+
     def list_tools(self) -> list[PluginTool]:
         """The tools of all that are in use, in the order wanted."""
         return [tool for instance in self._instances for tool in instance.tools]

@@ -235,6 +235,12 @@ class PluginInstance:
             settings=self.settings,
         )
 
+    def names_tool(self, name: str) -> bool:
+        """Whether a tool of this name would be this plugin's. Runs no code of others, so of those only the prefix."""
+        if not self.discovered.bare:
+            return name.startswith(qualify_name(self.name, ""))
+        return any(tool.name == name for tool in self.discovered.load().tools)
+
     def active_hooks(self) -> Hooked | None:
         """Its hooks while it is in use; while it is not, a gate that it has is there and closed."""
         if self.live:

@@ -29,6 +29,8 @@ from toolstead.types.tool import Changes, Problem, ToolInfo
 
 MOST_COMPARED = 100
 MOST_REMEMBERED = 100_000
+MOST_EXPLAINED = 500
+"""Characters of the reason why a tool cannot be called."""
 _WILD = frozenset("*?[")
 
 
@@ -114,10 +116,12 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     Attributes:
         number: That of the generation; counts up from 1.
         tools: What can be listed and called.
+        whole: The default view, where no rule narrowed this one: its callers may know why a tool cannot be called.
     """
 
     number: int = 0
     tools: Mapping[str, RegisteredTool] = msgspec.field(default_factory=dict[str, RegisteredTool])
+    whole: ToolView | None = None
 
     @cached_property
     def infos(self) -> tuple[ToolInfo, ...]:
@@ -148,7 +152,14 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if all(tool.tool.audience in kept for tool in self.tools.values()):
             return self
         tools = {name: tool for name, tool in self.tools.items() if tool.tool.audience in kept}
-        return ToolView(number=self.number, tools=tools)
+        return ToolView(number=self.number, tools=tools, whole=self.whole or self._find_whole())
+
+    def _find_whole(self) -> ToolView | None:
+        return None
+
+    def explain_missing(self, name: str) -> str | None:
+        """Why a tool that exists cannot be called here, where whoever has this view may know it."""
+        return None if self.whole is None else self.whole.explain_missing(name)
 
     def narrow_view(self, memory: NameMemory) -> ToolView:
         """The view with only the tools that further rules show."""
@@ -177,7 +188,9 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise self.unknown_tool(name) from None
 
     def unknown_tool(self, name: str) -> UnknownToolError:
-        """The error for a name that cannot be called here."""
+        """The error for a name that cannot be called here: why, or which names look like it."""
+        if (reason := self.explain_missing(str(name))) is not None:
+            return UnknownToolError(str(name), reason=reason)
         return UnknownToolError(str(name), nearest_names(str(name), self.tools))
 
 
@@ -196,12 +209,29 @@ class Generation(ToolView, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     visibility: Visibility = msgspec.field(default_factory=Visibility)
 
-    def unknown_tool(self, name: str) -> UnknownToolError:
-        """The error for a name that cannot be called here; of a tool that cannot work here, why not."""
-        reason = self.visibility.unavailable.get(str(name)) if str(name) in self.held else None
-        if reason is None or self.visibility.reason_blocked(str(name)) is not None:
-            return super().unknown_tool(name)
-        return UnknownToolError(str(name), reason=f"{name} cannot be called here: {reason}")
+    def _find_whole(self) -> ToolView | None:
+        return self
+
+    def explain_missing(self, name: str) -> str | None:
+        """Why a tool cannot work now, or was quarantined; of what a rule hides, nothing is said."""
+        if name in self.held:
+            reason = self.visibility.unavailable.get(name)
+            is_said = reason is not None and self.visibility.reason_blocked(name) is None
+            return f"{name} cannot be called here: {reason}" if is_said else None
+        problem = self.find_quarantined(name)
+        if problem is None or self.visibility.reason_hidden(name) is not None:
+            return None
+        return f"{name} is not in use: {_describe_place(problem)}: {problem.message}"[:MOST_EXPLAINED]
+
+    def find_quarantined(self, name: str) -> Problem | None:
+        """What is wrong with a tool of this name that is not here for that reason."""
+        return next((problem for problem in self.problems if problem.tool_name == name), None)
+
+
+def _describe_place(problem: Problem) -> str:
+    """Where a problem is, short: models read it, and the whole path is in the list of what is quarantined."""
+    file = problem.source.rpartition("/")[2]
+    return file if problem.line is None else f"{file}:{problem.line}:{problem.column}"
 
 
 class ViewRule(msgspec.Struct, frozen=True, kw_only=True):

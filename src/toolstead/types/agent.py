@@ -17,6 +17,8 @@ Severity = Literal["error", "warning", "note"]
 """An error keeps the file out; a warning is probably a mistake; a note says what is not used here."""
 
 MAIN = "main"
+DELEGATE_NAME = r"^[a-z0-9_\-]+$"
+"""The names that `delegate_agent` takes: fewer than an agent's file may have."""
 VALIDATOR = "toolstead/validator"
 """The built-in agent that reviews results; no file can define one of this name."""
 

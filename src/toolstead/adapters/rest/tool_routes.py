@@ -199,5 +199,7 @@ def _list_tools(view: ToolView, problems: tuple[Problem, ...]) -> ToolList:
 
 def _unknown_tool(error: UnknownToolError, request: HttpRequest) -> HttpResponse:
     text = str(error)
-    detail = f"{text[:1].upper()}{text[1:]}{'' if error.nearest else '; GET /api/tools lists what can be called.'}"
+    if not text.startswith(error.name):  # else it begins with a name, which keeps its letters
+        text = f"{text[:1].upper()}{text[1:]}"
+    detail = f"{text}{'' if error.nearest else '; GET /api/tools lists what can be called.'}"
     return problem_response(UNKNOWN_TOOL, detail, instance=request.path, nearest=error.nearest)

@@ -1,4 +1,4 @@
-"""The newest threads and tasks of a database file, read without the store: a shell that completes cannot wait for it.
+"""The newest threads, tasks and waiting approvals of a database file, for a shell that completes: without the store.
 
 Only for a process that opens no store: closing a descriptor of the file drops the locks that the process has on it.
 """
@@ -14,18 +14,23 @@ MOST = 100
 
 _QUERIES = {
     "threads": "SELECT id, title FROM threads WHERE id GLOB ? AND ? <> '' ORDER BY n DESC LIMIT ?",
+    "approvals": (
+        "SELECT id, tool FROM approvals WHERE id GLOB ? AND ? <> '' AND decision IS NULL ORDER BY n DESC LIMIT ?"
+    ),
     "tasks": "SELECT id, prompt FROM tasks WHERE id GLOB ? AND project = ? ORDER BY n DESC LIMIT ?",
 }
 
 
-def list_recent_ids(file: Path, kind: Literal["threads", "tasks"], start: str, project: Path) -> list[tuple[str, str]]:
-    """The newest ids that begin so, each with a title or a prompt; none without the file.
+def list_recent_ids(
+    file: Path, kind: Literal["threads", "tasks", "approvals"], start: str, project: Path
+) -> list[tuple[str, str]]:
+    """The newest ids that begin so, each with a title, a prompt or a tool; none without the file.
 
     Args:
         file: The database.
         kind: Whose ids.
         start: What they begin with.
-        project: Whose tasks; threads belong to no project.
+        project: Whose tasks; threads and approvals belong to no project.
 
     Raises:
         sqlite3.Error: It cannot be read.

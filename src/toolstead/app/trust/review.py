@@ -42,6 +42,7 @@ _CONFIG = ".toolstead/config.toml"
 _DETAILS = {
     "allowScript": "values that are run as code",
     "allowLeadingDash": "values that may be options",
+    "okStatus": "exit statuses that are no errors",
     "allowedHosts": "may reach, though private",
     "timeout": "timeout (ms)",
 }
@@ -148,7 +149,8 @@ def _review_agent(path: str, data: bytes, scope: AgentScope) -> Lines:
     if agent is None:
         yield "no agent that can be read: nothing of it is loaded"
     else:
-        yield f"agent {agent.name}, with instructions of {len(agent.instructions.splitlines()):,} lines"
+        lines = len(agent.instructions.splitlines())
+        yield f"agent {agent.name}, with instructions of {lines:,} line{'' if lines == 1 else 's'}"
         yield from _prose_lines("description", agent.description)
         own = [name for name in agent.tools or () if name in CLAUDE_TOOLS] if scope == "claude" else []
         if own:

@@ -127,7 +127,8 @@ def check_agents(invocation: CommandContext, paths: tuple[Path, ...], *, as_json
 
         async with invocation.make_stead(ask=False) as stead:
             names = [tool.name for tool in stead.registry.list_tools()]
-        check = await check_agent_files(stead.places, names, [path.absolute() for path in paths])
+        delegates = () if paths else invocation.load().settings.multi_agent.agents
+        check = await check_agent_files(stead.places, names, [path.absolute() for path in paths], delegates)
         if as_json:
             found = [finding.to_json() for finding in check.findings]
             echo_json({"files": check.files, "agents": list(check.agents), "findings": found})

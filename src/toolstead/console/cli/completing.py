@@ -22,7 +22,20 @@ if TYPE_CHECKING:
 
 
 Kind = Literal[
-    "tools", "enabled tools", "disabled tools", "plugins", "agents", "profiles", "settings", "threads", "tasks"
+    "tools",
+    "enabled tools",
+    "disabled tools",
+    "plugins",
+    "agents",
+    "profiles",
+    "settings",
+    "threads",
+    "tasks",
+    "approvals",
+    "clients",
+    "runtimes",
+    "keys",
+    "commands",
 ]
 """What a parameter names."""
 Named = tuple[str, str]
@@ -31,8 +44,10 @@ Named = tuple[str, str]
 _LONGEST_LINE = 60
 _OF_PARAMETERS: dict[str, Kind] = {
     "agent": "agents",
+    "client": "clients",
     "key": "settings",
     "profile": "profiles",
+    "runtime": "runtimes",
     "task_id": "tasks",
     "thread": "threads",
     "thread_id": "threads",
@@ -45,18 +60,23 @@ _OF_COMMANDS: dict[tuple[str, str], Kind] = {
     ("tools", "show"): "tools",
     ("tools", "test"): "tools",
     ("agents", "show"): "agents",
+    ("approvals", "allow"): "approvals",
+    ("approvals", "deny"): "approvals",
+    ("keys", "remove"): "keys",
+    ("keys", "set"): "keys",
+    ("", "help"): "commands",
     ("plugins", "disable"): "plugins",
     ("plugins", "enable"): "plugins",
     ("plugins", "reset"): "plugins",
 }
-"""What `NAME` and `NAMES` are in a command of a group."""
+"""What `NAME`, `ID` and such are in a command of a group."""
 
 
 def complete_names(command: click.Command, group: str = "") -> None:
     """Let the parameters of a command, and of those below it, complete what they name."""
     for parameter in command.params:
         kind = _OF_PARAMETERS.get(parameter.name or "")
-        if parameter.name in ("name", "names"):
+        if parameter.name in ("name", "names", "id", "words"):
             kind = _OF_COMMANDS.get((group, command.name or ""))
         if kind is not None:
             parameter.shell_complete = functools.partial(find_completions, kind)
@@ -70,7 +90,7 @@ def find_completions(kind: Kind, ctx: click.Context, incomplete: str) -> list[Co
     logging.disable(logging.CRITICAL)
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         try:
-            found = _find_names(kind, _find_invocation(ctx), incomplete)
+            found = _list_commands(ctx) if kind == "commands" else _find_names(kind, _find_invocation(ctx), incomplete)
         except Exception:  # noqa: BLE001 - whatever it is, the command itself will say it
             found = []
         finally:
@@ -102,19 +122,39 @@ def _find_invocation(context: click.Context) -> CommandContext:
     return CommandContext(project=project, overrides=overrides)
 
 
+def _list_commands(context: click.Context) -> list[Named]:
+    """The commands below those that stand on the line already, for `help`."""
+    command: click.Command | None = context.find_root().command
+    for word in cast("tuple[str, ...]", context.params.get("words") or ()):
+        command = command.get_command(context, word) if isinstance(command, click.Group) else None
+    return [(name, "") for name in command.list_commands(context)] if isinstance(command, click.Group) else []
+
+
 def _find_names(kind: Kind, invocation: CommandContext, start: str) -> list[Named]:
     match kind:
         case "profiles":
             return [(name, "") for name in invocation.load().settings.profiles]
         case "settings":
             return [(item.key, "") for item in invocation.load().explain_values()]
-        case "threads" | "tasks":
+        case "clients":
+            from toolstead.app.connect.clients import CLIENTS
+
+            return [(client.name, client.title) for client in CLIENTS.values()]
+        case "runtimes":
+            from toolstead.app.runtimes import NAMES
+
+            return [(name, "") for name in NAMES]
+        case "keys":
+            from toolstead.app.keys import key_providers
+
+            return list(key_providers().items())
+        case "threads" | "tasks" | "approvals":
             return _list_ids(kind, invocation, start)
         case _:
             return invocation.run(_list_names(kind, invocation))
 
 
-def _list_ids(kind: Literal["threads", "tasks"], invocation: CommandContext, start: str) -> list[Named]:
+def _list_ids(kind: Literal["threads", "tasks", "approvals"], invocation: CommandContext, start: str) -> list[Named]:
     from toolstead.adapters.storage.recent_ids import list_recent_ids
     from toolstead.app.database import find_database_file
 

@@ -57,7 +57,8 @@ def doctor(invocation: CommandContext, as_json: bool) -> int:
     except StateError as error:
         review = str(error)
     server = invocation.run(_examine_server(places))
-    report = msgspec.structs.replace(report, review=review, server=server)
+    delegates = invocation.run(_examine_delegates(places, settings.multi_agent.agents))
+    report = msgspec.structs.replace(report, review=review, server=server, delegates=delegates)
     click.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False) if as_json else _render_report(report))
     return DONE if report.can_answer else FAILED
 
@@ -78,6 +79,8 @@ def _render_report(report: DoctorReport) -> str:
     )
     if report.review:
         lines += ["", *_wrap_text(report.review, "  ")]
+    for sentence in report.delegates:
+        lines += ["", *_wrap_text(sentence, "  ")]
     if not report.can_answer_here:
         lines += ["", f"No agent can answer yet. {report.advice}".strip() if report.advice else _BROKEN]
     elif report.choice.name != "scripted":
@@ -98,6 +101,17 @@ async def _examine_server(places: Places) -> ServerFinding | None:
             click.echo(f"the server at {known.url} does not say what it can use: {error or 'no answer'}", err=True)
             return None
     return ServerFinding(url=known.url, runtime=state.get("runtime"), why=str(state.get("runtimeReason") or ""))
+
+
+async def _examine_delegates(places: Places, named: Sequence[str]) -> tuple[str, ...]:
+    """The agents that the settings name and that are not there, a sentence for each."""
+    if not named:
+        return ()
+    from toolstead.agents.references import DELEGATES
+    from toolstead.app.agent_checking import check_agent_files
+
+    found = (await check_agent_files(places, (), delegates=named)).findings
+    return tuple(f"{one.source}: {one.message}" for one in found if one.source == DELEGATES)
 
 
 def _describe_runtime(name: str | None, why: str) -> list[str]:

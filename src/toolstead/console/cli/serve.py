@@ -30,7 +30,7 @@ MOST_PROFILES = 10
         "toolstead serve --port 8421",
         "toolstead serve my_tools.py",
         "TOOLSTEAD_TOKEN=$(openssl rand -hex 24) toolstead serve --host 0.0.0.0 -v",
-        "toolstead serve --log-format json 2>> server.log",
+        "toolstead serve --log-format json",
     ),
 )
 @click.option("--host", metavar="HOST", help="The address to bind; not loopback needs a token.")

@@ -39,7 +39,8 @@ def check_files(invocation: CommandContext, paths: tuple[Path, ...], *, as_json:
 
     Warnings and notes say which known clients cannot take a good tool as it is; they do not change the exit status.
 
-    PATHS are files or folders; without any, the folders that are in use, and the prompts beside them.
+    PATHS are files or folders; without any, your own folder and the project's .toolstead/tools, approved or not, and
+    the prompts beside them.
     """
     from toolstead.agents.catalogue import describe_finding
     from toolstead.tools.sources.json_files import describe_problem
@@ -47,7 +48,7 @@ def check_files(invocation: CommandContext, paths: tuple[Path, ...], *, as_json:
 
     async def run() -> int:
         _must_exist(paths)
-        stead = invocation.make_stead()
+        stead = invocation.make_stead(ask=False)
         loaded = stead.read_tool_files([path.absolute() for path in paths])
         problems = [problem for file in loaded for problem in file.problems]
         warnings = [warning for file in loaded for warning in file.warnings]

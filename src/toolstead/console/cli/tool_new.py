@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
     from toolstead.tools.sources.json_file import LoadedFile
 
+_NAMED_SCRIPT = re.compile(r'"allowScript": \["([\w-]+)"\]')
 _WITH_METHOD = re.compile(r"\s*([A-Za-z]+)\s+(\S.*)", re.DOTALL)
 
 
 @click.command(
     "new",
     epilog=examples(
-        "toolstead tools new find --shell 'grep -rnF -- {{text}} {{dir}} || true'",
+        "toolstead tools new find --shell 'grep -rnF -- {{text}} {{dir}}'",
         "toolstead tools new get-user --http 'GET https://example.com/users/{{id}}'",
         "toolstead tools new add-issue --http 'POST https://git.example.com/issues' \\",
         "    --header 'Authorization: Bearer ${GIT_TOKEN}' --param title:string",
@@ -56,6 +58,13 @@ _WITH_METHOD = re.compile(r"\s*([A-Za-z]+)\s+(\S.*)", re.DOTALL)
     help="Declare a parameter: string, integer, number, boolean or array; NAME? may be left out. Those of --http that "
     "are not in the URL go into the body, or into the query of a GET. Repeatable.",
 )
+@click.option(
+    "--allow-script",
+    "scripts",
+    metavar="PARAM",
+    multiple=True,
+    help="Let the values of a parameter of --shell run as code: dangerous. Repeatable.",
+)
 @click.option("--description", metavar="TEXT", help="What the tool does, for the model; else drafted.")
 @click.option("--in-project", is_flag=True, help="Into the project's .toolstead/tools, not into your own folder.")
 @click.option("--edit", is_flag=True, help="Open it in $VISUAL or $EDITOR, and check it afterwards.")
@@ -76,12 +85,15 @@ def new_tool(
         raise click.UsageError("--edit is for people and --json for programs; give one of them")
     document = _draft_tool(name, **given)
     _validate_draft(document)
+    places = invocation.find_places()
     editor = find_editor(at_terminal=sys.stdin.isatty() and sys.stdout.isatty()) if edit else None
-    path = authoring_folder(invocation.find_places(), in_project=in_project) / f"{name}.json"
+    path = authoring_folder(places, in_project=in_project) / f"{name}.json"
     callable_now = invocation.run(_write(invocation, name, path, document, in_project=in_project), level=logging.ERROR)
     tool = document["tools"][0]
     if as_json:
-        echo_json({"path": str(path), "tool": tool, "advice": _find_advice(tool), "callable": callable_now})
+        echo_json(
+            {"path": str(path), "tool": tool, "advice": _find_advice(tool, places.project), "callable": callable_now}
+        )
         return DONE
     click.echo(str(path))
     if edit:
@@ -92,8 +104,9 @@ def new_tool(
     _present_tool(tool)
     for host in tool["handler"].get("allowedHosts", ()):
         click.echo(f'It may reach {host}, which is private: "allowedHosts" names it.', err=True)
+    _print_ok_status(tool)
     _print_drafted(tool, **given)
-    _print_advice(tool)
+    _print_advice(tool, places.project)
     _print_next(name, tool["examples"][0]["input"], path, in_project=in_project)
     if not in_project and not callable_now:
         click.echo(
@@ -113,6 +126,7 @@ def _draft_tool(
     headers: tuple[str, ...],
     folder: str | None,
     parameters: tuple[str, ...],
+    scripts: tuple[str, ...],
     description: str | None,
 ) -> dict[str, Any]:
     from toolstead.tools.sources.json_draft import draft_file_read, draft_http, draft_shell
@@ -124,9 +138,11 @@ def _draft_tool(
         raise click.UsageError(f"--{'method' if method is not None else 'header'} belongs to --http URL")
     if folder is not None and parameters:
         raise click.UsageError("--param belongs to --shell and --http; a tool that reads files takes their path")
+    if command is None and scripts:
+        raise click.UsageError("--allow-script belongs to --shell COMMAND")
     declared = read_parameters(parameters)
     if command is not None:
-        return draft_shell(name, command, description=description, declared=declared)
+        return draft_shell(name, command, description=description, declared=declared, scripts=scripts)
     if folder is not None:
         return draft_file_read(name, folder, description=description)
     found = _WITH_METHOD.fullmatch(request or "")
@@ -156,7 +172,7 @@ def _validate_draft(document: dict[str, Any]) -> None:
     except UnicodeEncodeError:
         raise ToolsteadError("the arguments are not valid UTF-8, which a tool file must be") from None
     if errors := validate_tool_file(document).errors:
-        raise ToolsteadError("\n".join(errors))
+        raise ToolsteadError("\n".join(_NAMED_SCRIPT.sub(r"\g<0>; here: --allow-script \1", one) for one in errors))
 
 
 async def _write(
@@ -224,7 +240,7 @@ def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in
     if not file.tools:
         click.echo(f"{path} holds no tool", err=True)
     for tool in json.loads(path.read_bytes())["tools"]:
-        _print_advice(tool)
+        _print_advice(tool, stead.places.project)
     for tool in file.tools:
         examples = file.examples.get(tool.info.name, ())
         _present_tool(
@@ -268,15 +284,28 @@ def _print_drafted(tool: Any, *, description: str | None, parameters: tuple[str,
     click.echo('The example is checked, and not run as long as it says "run": false.\n', err=True)
 
 
-def _find_advice(tool: Any) -> list[str]:
-    from toolstead.app.authoring import find_program, is_variable_set
+def _print_ok_status(tool: Any) -> None:
+    """Say what was added to the handler, and why."""
+    from toolstead.tools.handlers.shell_syntax import parse
+    from toolstead.tools.sources.json_advice import explain_status_1
+
+    if (statuses := tool["handler"].get("okStatus")) is not None:
+        meaning = explain_status_1(parse(tool["handler"]["command"]))
+        said = f'{meaning}: "okStatus": {json.dumps(statuses)} makes that an answer and no error.'
+        click.echo(textwrap.fill(said, 79, break_on_hyphens=False), err=True)
+
+
+def _find_advice(tool: Any, project: Path) -> list[str]:
+    from toolstead.app.authoring import find_program, is_folder, is_variable_set
     from toolstead.tools.sources.json_advice import advise_author
 
-    return list(advise_author(tool, find_program=find_program, is_set=is_variable_set))
+    return list(
+        advise_author(tool, find_program=find_program, is_set=is_variable_set, has_folder=partial(is_folder, project)),
+    )
 
 
-def _print_advice(tool: Any) -> None:
-    advice = _find_advice(tool)
+def _print_advice(tool: Any, project: Path) -> None:
+    advice = _find_advice(tool, project)
     for sentence in advice:
         lines = textwrap.fill(f"warning: {sentence}", 79, subsequent_indent="  ", break_on_hyphens=False)
         click.echo(lines.replace("warning", paint_text("warning", "warning"), 1), err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import shlex
 import textwrap
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -81,7 +82,7 @@ Tools = InProcessTools | HttpTools
     epilog=examples(
         "toolstead tools list",
         "toolstead tools call git-status",
-        "toolstead tools new todos --shell 'grep -rn TODO {{dir}} || true'",
+        "toolstead tools new todos --shell 'grep -rn TODO {{dir}}'",
     ),
 )
 def tools() -> None:
@@ -282,13 +283,19 @@ def _switch_tool(stead: Toolstead, name: str, *, enabled: bool) -> None:
 
     Raises:
         UnknownToolError: No tool has this name; the nearest is in the text.
+        UsageError: No tool can have it.
     """
     from toolstead.app.state import Switches
+    from toolstead.plugins.names import NAME
 
     registry, switches = stead.registry, Switches(stead.places.data)
     broken = (problem.tool_name for problem in registry.quarantined if problem.tool_name)
     known = {*(tool.name for tool in (*registry.list_tools(), *registry.list_disabled())), *broken}
     is_known = registry.holds(name) or name in known or (enabled and name in switches.read().disabled_tools)
+    if not is_known and NAME.fullmatch(name) is None:
+        blocking = f"for patterns: toolstead config set tools.blocked {shlex.quote(json.dumps([name]))}"
+        hint = blocking if any(sign in name for sign in "*?[") else "names have letters, digits, _ and -"
+        raise click.UsageError(f"{name!r} is no tool's name; {hint}")
     nearest = find_nearest(name, known)
     if not is_known and (enabled or nearest):
         raise UnknownToolError(name, tuple(nearest[:1]))

@@ -1,7 +1,7 @@
 """The shell handler: a command template whose programs run joined by real pipes, without a shell.
 
-All of them end when the call does. Exit 0: stdout is the answer and stderr goes to the log. Anything else: an
-error with stdout, stderr and the exit status.
+All of them end when the call does. Exit 0, or another status that the file names in `okStatus`: stdout is the answer
+and stderr goes to the log. Anything else: an error with stdout, stderr and the exit status.
 """
 
 from __future__ import annotations
@@ -56,12 +56,17 @@ _MOST_STDERR = 65_536
 
 
 class ShellConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration of a shell handler."""
+    """The configuration of a shell handler.
+
+    Attributes:
+        ok_status: The exit statuses that are answers and no errors.
+    """
 
     command: str
     cwd: str = ""
     env: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     stdin: str | None = None
+    ok_status: Sequence[int] = (0,)
     max_output: int | None = None
     stream: bool = False
     allow_leading_dash: Sequence[str] = ()
@@ -170,7 +175,8 @@ class ShellHandler(msgspec.Struct, frozen=True):
             status = await self._run(commands, setting, stdin)
             setting.stdout.end_stream()
             setting.stderr.end_stream()
-        return _build_answer(status, mask(setting.stdout.text), mask(setting.stderr.text), ctx.logger)
+        is_ok = status in config.ok_status
+        return _build_answer(status, mask(setting.stdout.text), mask(setting.stderr.text), ctx.logger, is_ok=is_ok)
 
     def preview_call(self, input: Mapping[str, Any]) -> dict[str, Any]:
         """The argument vectors that would run, as a script a person can read."""
@@ -209,8 +215,8 @@ class ShellHandler(msgspec.Struct, frozen=True):
         return {**select_environment(environ), **own}
 
 
-def _build_answer(status: int, stdout: str, stderr: str, log: logging.Logger) -> ToolResult:
-    if status == 0:
+def _build_answer(status: int, stdout: str, stderr: str, log: logging.Logger, *, is_ok: bool) -> ToolResult:
+    if is_ok:
         if stderr.strip():
             log.info("stderr: %s", stderr.strip())
         return ToolResult(content=(Text(stdout),))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,7 +18,9 @@ from toolstead.errors import ToolsteadError
 from toolstead.nearest_names import suggest
 from toolstead.tools.handlers.http_guard import why_refused
 from toolstead.tools.handlers.http_url import Url, load_url
+from toolstead.tools.handlers.shell_syntax import parse
 from toolstead.tools.handlers.template import PLACEHOLDER, TemplateError, slot_name
+from toolstead.tools.sources.json_advice import explain_status_1
 from toolstead.tools.sources.json_parameters import DeclaredParameter
 
 SCHEMA_FILE = ".toolstead-schema.json"
@@ -79,9 +81,14 @@ _TEXTS = (
 
 
 def draft_shell(
-    name: str, command: str, *, description: str | None = None, declared: Declared = NONE_DECLARED
+    name: str,
+    command: str,
+    *,
+    description: str | None = None,
+    declared: Declared = NONE_DECLARED,
+    scripts: Sequence[str] = (),
 ) -> Document:
-    """A file with one tool that runs a command.
+    """A file with one tool that runs a command; the values of `scripts` may run as code.
 
     Raises:
         ToolsteadError: A parameter is declared that the command has not.
@@ -93,9 +100,13 @@ def draft_shell(
             hint = suggest(parameter, guesses, otherwise=f"write {{{{{parameter}}}}} where it belongs")
             raise ToolsteadError(f"--param {parameter}: the command has no such placeholder; {hint}")
     guesses = _apply_declared(guesses, declared, of_files=True)
-    return _build_document(
-        name, text if description is None else description, guesses, {"type": "shell", "command": command}
-    )
+    handler: dict[str, Any] = {"type": "shell", "command": command}
+    with suppress(TemplateError):
+        if explain_status_1(parse(command)) is not None:
+            handler["okStatus"] = [0, 1]
+    if scripts:
+        handler["allowScript"] = list(scripts)
+    return _build_document(name, text if description is None else description, guesses, handler)
 
 
 def draft_http(

