@@ -75,9 +75,7 @@ class DefinitionError(ToolsteadError):
     """
 
     def __init__(self, *, tool: str, field: str, reason: str) -> None:
-        self.tool = tool
-        self.field = field
-        self.reason = reason
+        self.tool, self.field, self.reason = tool, field, reason
         super().__init__(f"tool {tool!r}: {field}: {reason}")
 
 
@@ -112,9 +110,7 @@ class PluginError(ToolsteadError):
     """
 
     def __init__(self, *, plugin: str, field: str, reason: str) -> None:
-        self.plugin = plugin
-        self.field = field
-        self.reason = reason
+        self.plugin, self.field, self.reason = plugin, field, reason
         super().__init__(f"plugin {plugin!r}: {field}: {reason}")
 
 
@@ -158,9 +154,7 @@ class SettingsError(ToolsteadError):
     """
 
     def __init__(self, *, key: str, origin: str, reason: str) -> None:
-        self.key = key
-        self.origin = origin
-        self.reason = reason
+        self.key, self.origin, self.reason = key, origin, reason
         super().__init__(f"{origin}: {f'{key}: ' if key else ''}{reason}")
 
 
@@ -329,7 +323,9 @@ class UnknownAgentError(InvocationError):
         self.known = tuple(known)
         shown = ", ".join(self.known[:20]) + (", …" if len(self.known) > 20 else "")
         hint = suggest(name, self.known)
-        super().__init__(f"there is no agent {name[:200]!r}; {f'{hint} T' if hint else 't'}he agents are {shown}")
+        there = f"{f'{hint} T' if hint else 't'}he agents are {shown}"
+        none = "none can be used here: multi_agent.agents names none, or no file defines one"
+        super().__init__(f"there is no agent {name[:200]!r}; {there if known else none}")
 
 
 class TimedOutError(InvocationError):

@@ -288,6 +288,33 @@ async def test_the_log_says_who_was_refused_and_why_a_few_times_for_each_peer(fo
     assert lines[0]["message"] == "refused GET '/api/tools' of 127.0.0.1 with 401: no token"
 
 
+@pytest.mark.parametrize("words", [(), ("--log-format", "json")])
+async def test_a_token_that_was_made_is_in_server_json_and_in_no_log_and_a_clean_end_is_in_the_log(
+    folder: Path, words: tuple[str, ...]
+) -> None:
+    async with serving(folder, *words, "--set", "server.token='auto'") as (program, client):
+        said = await program.stderr_with("made_token in ")
+        (place,) = re.findall(r"made_token in (\S+server\.json)", said)
+        (entries,) = json.loads(Path(place).read_text("utf-8")).values()
+        token = entries[0]["made_token"]
+        assert len(token) > 30
+        assert (await client.get("/api/tools", authorization=f"Bearer {token}")).status == 200
+        program.process.terminate()
+        assert await program.ended() == 0
+    assert token not in program.stderr
+    assert entries[0]["token"] not in program.stderr
+    assert re.search(r"stopping: 0 requests have up to 10 seconds", program.stderr)
+    assert "stopped" in program.stderr.splitlines()[-1]
+
+
+async def test_a_profile_that_no_client_can_open_is_marked_where_its_address_is_shown(folder: Path) -> None:
+    profiles = ("--set", "profiles.closed.allowed=['git-*']", "--set", "profiles.open.token='a-token-of-its-own'")
+    async with serving(folder, *profiles) as (program, _):
+        closed, opened = re.findall(r"/mcp/(\w+)(.*)", program.stderr)
+        assert closed == ("closed", "  (closed to clients: set profiles.closed.token or server.token)")
+        assert opened == ("open", "")
+
+
 async def test_a_shared_server_prints_the_address_and_the_line_for_others(folder: Path) -> None:
     async with serving(folder, "--host", "0.0.0.0", env={"TOOLSTEAD_TOKEN": TOKEN}) as (program, client):
         said = await program.stderr_with("--token-env")

@@ -123,6 +123,9 @@ async def test_localhost_is_every_address_of_that_name_under_one_port() -> None:
             writer.close()
 
 
+GOOD_TOKEN = "a-token-of-many-letters"
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
 async def test_a_bind_that_lets_others_in_needs_a_token(host: str) -> None:
     with pytest.raises(ServeError, match=r'a token is needed: set token = "auto"'):
@@ -131,11 +134,26 @@ async def test_a_bind_that_lets_others_in_needs_a_token(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"token": "s3cret"}, {"token": "x" * 16, "profiles": {"readers": ProfileOptions(token="s3cret")}}]
+    ("weak", "why"),
+    [
+        ("s3cret", "has fewer than 16 characters"),
+        ("a" * 24, "has fewer than 8 different characters"),
+        ("changemechangeme", "has fewer than 8 different characters"),
+        ("swordfish1swordfish1", "repeats itself"),
+        ("1234567890123456", "counts up or down"),
+        ("zyxwvutsrqponmlk", "counts up or down"),
+    ],
 )
-async def test_a_bind_that_lets_others_in_takes_no_token_that_can_be_guessed(given: dict[str, Any]) -> None:
-    weak = "profiles.readers.token" if "profiles" in given else "server.token"
-    with pytest.raises(ServeError, match=f"{weak} has fewer than 16 characters, which can be guessed: .*openssl"):
+@pytest.mark.parametrize("profile", [False, True])
+async def test_a_bind_that_lets_others_in_takes_no_token_that_can_be_guessed(
+    weak: str, why: str, profile: bool
+) -> None:
+    given: dict[str, Any] = {"token": weak}
+    if profile:
+        given = {"token": GOOD_TOKEN, "profiles": {"readers": ProfileOptions(token=weak)}}
+    name = "profiles.readers.token" if profile else "server.token"
+    advice = f"set {name} to the output of `openssl rand -hex 24`"
+    with pytest.raises(ServeError, match=f"{name} {why}, which can be guessed: .*{advice}"):
         async with running(SAY, host="0.0.0.0", **given):
             pytest.fail("the port must not open")
     async with running(SAY, **given) as live:
@@ -144,9 +162,9 @@ async def test_a_bind_that_lets_others_in_takes_no_token_that_can_be_guessed(giv
 
 @pytest.mark.parametrize("host", ["0.0.0.0", ""])
 async def test_with_a_token_a_wildcard_bind_opens_and_is_told_by_an_address_one_can_open(host: str) -> None:
-    async with running(SAY, host=host, token="s3cret-s3cret-s3") as live:
+    async with running(SAY, host=host, token="a-token-of-many-letters") as live:
         assert live.url == f"http://127.0.0.1:{live.port}"
-        assert (await live.get("/api/health", authorization="Bearer s3cret-s3cret-s3")).status == 200
+        assert (await live.get("/api/health", authorization="Bearer a-token-of-many-letters")).status == 200
 
 
 @pytest.mark.parametrize("token", ["", "s3cret"])
@@ -191,7 +209,7 @@ async def test_a_port_held_by_another_program_names_it(answers: bool, monkeypatc
     ("given", "text"),
     [
         ({"host": "no.such.host.invalid"}, "neither an address nor a name"),
-        ({"host": "192.0.2.1", "token": "x" * 16}, "not an address of this machine"),
+        ({"host": "192.0.2.1", "token": GOOD_TOKEN}, "not an address of this machine"),
         ({"host": "127.0.0.1", "port": 70_000}, "70000 is not a port"),
         ({"host": "x" * 300}, "neither an address nor a name"),
     ],

@@ -370,6 +370,8 @@ class HttpClient:
             if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
                 raise NoListenerError(f"{self.url} cannot be reached: no server listens there") from None
             # The system's own error message, where there is one.
+            if "WRONG_VERSION_NUMBER" in str(error):
+                raise ServeError(f"{self.url} answers, but speaks http and not https; write http://") from None
             messages = [str(error) or type(error).__name__, *filter(None, map(str, causes))]
             raise ServeError(f"{address} cannot be reached: {messages[-1]}") from None
         except httpx2.TransportError as error:

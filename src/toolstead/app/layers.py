@@ -253,6 +253,11 @@ def parse_value(text: str) -> Any:
 
 
 def _unknown_name(name: str) -> str:
+    rest = name.removeprefix(PREFIX).lower()
+    meant = [path for path in known_keys() if rest in (path[-1], "_".join(path))]
+    if meant and "__" not in name:
+        shown = " or ".join(environment_name(path) for path in meant[:3])
+        return f"unknown name; did you mean {shown}? Settings are written TOOLSTEAD_<SECTION>__<KEY>"
     names = [*FIXED_NAMES, *(environment_name(path) for path in known_keys())]
     (nearest,) = find_nearest(name.upper(), names, cutoff=0)
     return f"unknown name; the nearest is {nearest} (settings are written TOOLSTEAD_<SECTION>__<KEY>)"

@@ -26,28 +26,48 @@ class ServerAddress:
         url: Its address for this machine.
         shared_url: Its address for other machines; None where they cannot reach it.
         new_token: The token that was made for it, if one was.
+        token_file: The file that has that token as `made_token`; None where none has.
         needs_token: Whether its clients send a token.
     """
 
     url: str
     shared_url: str | None = None
     new_token: str | None = None
+    token_file: Path | None = None
     needs_token: bool = False
+
+    def describe_token(self, *, is_terminal: bool) -> str:
+        """The token that was made, for a terminal; else where it is, because logs are kept and read by others."""
+        if not self.new_token:
+            return ""
+        if is_terminal:
+            return self.new_token
+        if self.token_file is not None:
+            return f"made_token in {self.token_file}"
+        return "not shown, because this is no terminal: set TOOLSTEAD_TOKEN"
 
 
 class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that a command may talk to."""
+    """A server that a command may talk to.
+
+    Attributes:
+        url: Its address for this machine.
+        token: Its private token.
+        pid: Its process.
+        made_token: The token for its clients, if one was made for it.
+    """
 
     url: str
     token: str
     pid: int
+    made_token: str = ""
 
 
 class ServerFile:
     """The servers of one data folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "server.json"
+        self.path = folder / "server.json"
 
     def find_server(self, project: Path) -> RunningServer | None:
         """The running server of a project that was started last, or None."""
@@ -63,9 +83,9 @@ class ServerFile:
         return next((server for server in servers if server.url == url.rstrip("/")), None)
 
     @contextmanager
-    def announce_server(self, project: Path, url: str, token: str) -> Generator[None]:
+    def announce_server(self, project: Path, url: str, token: str, *, made_token: str = "") -> Generator[None]:
         """Name this process as a server of the project while open."""
-        server = RunningServer(url=url, token=token, pid=os.getpid())
+        server = RunningServer(url=url, token=token, pid=os.getpid(), made_token=made_token)
         self._change_servers(project, lambda servers: [*servers, server])
         try:
             yield
@@ -73,16 +93,16 @@ class ServerFile:
             self._change_servers(project, lambda servers: [one for one in servers if one != server])
 
     def _change_servers(self, project: Path, change: Callable[[list[RunningServer]], list[RunningServer]]) -> None:
-        with lock_file(self._path):
+        with lock_file(self.path):
             entries = self._read()
             entries[str(project)] = change(entries.get(str(project), []))
             entries = {project: servers for project, servers in entries.items() if servers}
-            write_private(self._path, msgspec.json.format(msgspec.json.encode(entries), indent=2))
+            write_private(self.path, msgspec.json.format(msgspec.json.encode(entries), indent=2))
 
     def _read(self) -> dict[str, list[RunningServer]]:
         """The servers that run, by project, oldest first; what cannot be understood holds nothing worth keeping."""
         try:
-            content = msgspec.json.decode(self._path.read_bytes(), type=dict[str, Any])
+            content = msgspec.json.decode(self.path.read_bytes(), type=dict[str, Any])
         except (OSError, ValueError):
             return {}
         return {project: _read_entries(entries) for project, entries in content.items()}

@@ -184,15 +184,18 @@ async def serve_http(
 
         def announce(url: str) -> None:
             access.note_address(url)
-            if parts.origins.project_tools:  # otherwise it is not the server of this project
-                file = ServerFile(parts.places.data)
-                opened.enter_context(file.announce_server(parts.places.project, url, options.private_token))
+            made = options.token if server.token == "auto" else ""
+            file = ServerFile(parts.places.data) if parts.origins.project_tools else None
+            if file is not None:  # otherwise it is not the server of this project
+                project, private = parts.places.project, options.private_token
+                opened.enter_context(file.announce_server(project, url, private, made_token=made))
             parts.conversations.open_early()
             on_ready(
                 ServerAddress(
                     url=url,
                     shared_url=format_shared_address(options, url),
-                    new_token=options.token if server.token == "auto" else None,
+                    new_token=made or None,
+                    token_file=file.path if file is not None else None,
                     needs_token=options.needs_token,
                 )
             )
@@ -230,7 +233,8 @@ def _create_options(parts: Wiring, host: str | None, port: int | None) -> Server
 
 
 def _print_address(parts: Wiring, address: ServerAddress) -> None:
-    token = f"; token {address.new_token}" if address.new_token else ""
+    token = address.describe_token(is_terminal=sys.stderr.isatty())
+    token = token and f"; token {token}"
     count, name, url = len(parts.registry.current.tools), parts.client_parts.identity.name, address.url
     tools = "1 tool" if count == 1 else f"{count} tools"
     sys.stderr.write(f"{name} serves {tools}: MCP at {url}/mcp, REST at {url}/api/tools{token}\n")

@@ -44,7 +44,9 @@ FilePatterns = Annotated[
     tuple[Annotated[str, Meta(pattern=r"^(?!/)(?!([^\n]*/)?\.\.(/|\Z))[^\x00\n]+\Z")], ...],
     Meta(description='a list of paths or patterns inside the project, such as ["README.md", "docs/*.md"]'),
 ]
-Token = Annotated[str, Meta(pattern=r"^[\x21-\x7e]*\Z", description='text without blanks, "auto", or "" for none')]
+Token = Annotated[
+    str, Meta(pattern=r"^[\x21-\x7e]*\Z", description='ASCII text without blanks, "auto", or "" for none')
+]
 RuntimeName = Annotated[
     Literal["auto", "kernel", "claude", "codex", "scripted"],
     Meta(description="one of auto, kernel, claude, codex, scripted"),
@@ -54,7 +56,7 @@ Scope = Annotated[
     Meta(pattern=r"^[\x21\x23-\x5b\x5d-\x7e]*\Z", description='one OAuth scope, such as "tools:read", or "" for none'),
 ]
 ProfileToken = Annotated[
-    str, Meta(pattern=r"^(?!auto\Z)[\x21-\x7e]*\Z", description='text without blanks, not "auto", or "" for none')
+    str, Meta(pattern=r"^(?!auto\Z)[\x21-\x7e]*\Z", description='ASCII text without blanks, not "auto", or "" for none')
 ]
 SecureUrl = Annotated[
     str,

@@ -163,6 +163,9 @@ class _SettingsWalk:
             hint = "; in quotes it is text"
         elif isinstance(value, str) and _fits_kind([value], key.type):
             hint = f"; write {toml_value([value])}"
+        elif isinstance(value, str) and key.path[-1] == "token":
+            position = next((at for at, character in enumerate(value) if not "!" <= character <= "~"), None)
+            hint = f"; character {position + 1} is {value[position]!a}" if position is not None else ""
         self._report_fault(key.path, f"found {found}; it must be {key.allowed}{hint}", where)
 
     def _add_leaf(self, path: KeyPath, value: Any) -> None:

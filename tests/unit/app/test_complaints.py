@@ -121,7 +121,7 @@ def test_a_bad_value_is_found_on_its_line(text: str, line: int, key: str, file: 
         ('profiles."a b"={}', "is no name of a profile: use 1 to 64 letters, digits, _ and -; it is in URLs"),
         (
             "profiles.p.token=auto",
-            'found "********" (text); it must be text without blanks, not "auto", or "" for none',
+            'found "********" (text); it must be ASCII text without blanks, not "auto", or "" for none',
         ),
         ("plugins.p=hush", "found text; it must be a table: [plugins.p]"),
     ],
@@ -232,7 +232,9 @@ def test_a_file_that_cannot_be_read_is_refused(file: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("TOOLSTEAD_TOOLS_TIMEOUT", "unknown name; the nearest is TOOLSTEAD_TOOLS__TIMEOUT"),
+        ("TOOLSTEAD_TOOLS_TIMEOUT", "unknown name; did you mean TOOLSTEAD_TOOLS__TIMEOUT?"),
+        ("TOOLSTEAD_PORT", "unknown name; did you mean TOOLSTEAD_SERVER__PORT?"),
+        ("TOOLSTEAD_SERVER_PORT", "unknown name; did you mean TOOLSTEAD_SERVER__PORT?"),
         ("TOOLSTEAD_TOKN", "unknown name; the nearest is TOOLSTEAD_TOKEN"),
         ("TOOLSTEAD_HOM", "unknown name; the nearest is TOOLSTEAD_HOME"),
         ("TOOLSTEAD_TOOLS__", "unknown name; the nearest is TOOLSTEAD_TOOLS_DIR"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named to be treated
 
 SHORTEST_TOKEN = 16
 """Characters that a token has at least, where other machines can reach the server."""
+FEWEST_CHARACTERS = 8
+"""How many of them differ at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +77,29 @@ class ServerOptions:
         """Whether a request without a token is refused: a token of a profile would else give less than none."""
         return bool(self.token or self.oauth) or any(profile.token for profile in self.profiles.values())
 
-    def find_weak_token(self) -> str | None:
-        """The setting whose token is too short to face other machines; None where there is none."""
+    def find_weak_token(self) -> tuple[str, str] | None:
+        """The setting whose token is too weak to face other machines, and why; None where there is none."""
         tokens = {
             "server.token": self.token,
             **{f"profiles.{name}.token": one.token for name, one in self.profiles.items()},
         }
-        return next((name for name, token in tokens.items() if 0 < len(token) < SHORTEST_TOKEN), None)
+        return next(
+            ((name, why) for name, token in tokens.items() if token and (why := _describe_weakness(token))), None
+        )
+
+
+def _describe_weakness(token: str) -> str:
+    """Why a token can be guessed; empty where no simple rule says so."""
+    if len(token) < SHORTEST_TOKEN:
+        return f"has fewer than {SHORTEST_TOKEN} characters"
+    if len(set(token)) < FEWEST_CHARACTERS:
+        return f"has fewer than {FEWEST_CHARACTERS} different characters"
+    if any(token.startswith(token[length:]) for length in range(1, len(token) // 2 + 1)):
+        return "repeats itself"
+    steps = [ord(second) - ord(first) for first, second in itertools.pairwise(token)]
+    if sum(step in (-1, 0, 1) for step in steps) > len(steps) / 2:
+        return "counts up or down"
+    return ""
 
 
 def is_loopback(host: str) -> bool:

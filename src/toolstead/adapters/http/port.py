@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from toolstead.adapters.http.access import LIVE_PATH
-from toolstead.adapters.http.options import SHORTEST_TOKEN, WILDCARDS, ServerOptions, is_loopback
+from toolstead.adapters.http.options import WILDCARDS, ServerOptions, is_loopback
 from toolstead.errors import PortTakenError, ServeError
 
 BACKLOG = 2048
@@ -38,10 +38,11 @@ async def open_sockets(options: ServerOptions) -> AsyncGenerator[list[socket.soc
             "(or a secret of your own) under [server], or TOOLSTEAD_TOKEN, or bind 127.0.0.1"
         )
     if outside and (weak := options.find_weak_token()):
+        name, why = weak
+        auto = 'set token = "auto" under [server], or ' if name == "server.token" else ""
         raise ServeError(
-            f"binding {options.host or outside[0]!r} lets other machines in, and {weak} has fewer than "
-            f'{SHORTEST_TOKEN} characters, which can be guessed: set token = "auto" under [server], or use the output '
-            "of `openssl rand -hex 24`, or bind 127.0.0.1"
+            f"binding {options.host or outside[0]!r} lets other machines in, and {name} {why}, which can be guessed: "
+            f"{auto}set {name} to the output of `openssl rand -hex 24`, or bind 127.0.0.1"
         )
     with ExitStack() as opened:
         sockets: list[socket.socket] = []

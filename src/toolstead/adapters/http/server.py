@@ -179,6 +179,7 @@ class EmbeddedServer(uvicorn.Server):
     async def _end_requests(self, stopping: Stopping) -> None:
         """Let requests finish; cancel those that do not in time."""
         stopping.begin_stop()
+        logger.info("stopping: %s requests have up to %g seconds", stopping.in_flight, self._grace)
         for connection in self._list_connections():
             connection.shutdown()
         if not await self._wait_until_empty(self._grace, unless=self._hurry):

@@ -38,6 +38,12 @@ def parse_address(text: str | Path, patience: float) -> DatabaseAddress:
         return DatabaseAddress(shown=str(text), patience=patience, path=text)
     scheme, separator, rest = text.partition("://")
     if not separator:
+        if "/" not in text:
+            # Part of a URL, or a name: it may hold a password, so it is not shown.
+            raise StorageError(
+                "what names the database is neither a URL nor a path: give postgresql://USER:PASSWORD@HOST/NAME,"
+                " sqlite:///PATH or an absolute path; ./NAME is a file here"
+            )
         return DatabaseAddress(shown=text, patience=patience, path=Path(text))
     if scheme in ("sqlite", "sqlite+aiosqlite") and rest.startswith("/") and len(rest) > 1:
         path = Path(unquote(rest[1:]))

@@ -160,6 +160,10 @@ async def _ask_url(target: Target, environ: Mapping[str, str]) -> tuple[str, lis
                 await client.delete(target.url)
         except httpx2.HTTPError as error:
             host = urlsplit(target.url).netloc
+            if "WRONG_VERSION_NUMBER" in str(error):
+                raise ProofError(
+                    f"{host} answers, but speaks http and not https; write http:// in its address"
+                ) from None
             raise ProofError(
                 f"{host} cannot be reached: {error or type(error).__name__}; see that the server runs, and that"
                 " this is its address"

@@ -6,6 +6,7 @@ import logging
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from toolstead.errors import PortTakenError
 
 logger = logging.getLogger(__name__)
 
+_SERVER_LOG = "toolstead.adapters.http.server"
 MOST_PROFILES = 10
 """Profiles whose addresses are shown at the start."""
 
@@ -65,10 +67,15 @@ def serve(
 
 
 async def _serve(invocation: CommandContext, host: str | None, port: int | None, *, dev: bool, fast_path: bool) -> int:
+    served = False
     async with invocation.make_stead(watch=True, follow=dev) as stead:
         what = str(stead.places.project if invocation.file is None else invocation.file)
 
         def announce(address: ServerAddress) -> None:
+            nonlocal served
+            served = True
+            for name in (__name__, _SERVER_LOG):  # a log says whatever its level when a server began and ended
+                logging.getLogger(name).setLevel(min(logging.INFO, logger.getEffectiveLevel()))
             if invocation.log_format == "json":
                 _log_address(stead, address, what)
             else:
@@ -79,28 +86,31 @@ async def _serve(invocation: CommandContext, host: str | None, port: int | None,
             await stead.serve_http(host=host, port=port, on_ready=announce, fast_path=fast_path)
         except PortTakenError as error:
             raise PortTakenError(error.taken, free="--port 0") from None
+    if served:
+        logger.info("stopped")
     return 0
 
 
 def _describe_server(stead: Toolstead, address: ServerAddress, what: str) -> list[str]:
     """Where the server is, and on a terminal what to do with it."""
     url = address.shared_url or address.url
-    key = f"?token={address.new_token}" if address.new_token else ""
+    is_terminal = sys.stderr.isatty()
+    key = f"?token={address.new_token}" if address.new_token and is_terminal else ""
     lines = [
         f"toolstead serves {count_noun(stead.registry.get_tool_count(), 'tool')} of {what}",
         f"  REST  {url}/api/tools",
         f"  MCP   {url}/mcp",
-        *(f"  MCP   {url}/mcp/{name}" for name in list(stead.loaded.settings.profiles)[:MOST_PROFILES]),
+        *_describe_profiles(stead, address, url),
         f"  docs  {url}/docs{key}",
     ]
     if address.new_token:
-        lines.append(f"  token {address.new_token}")
+        lines.append(f"  token {address.describe_token(is_terminal=is_terminal)}")
     connect = f"connect claude-code --url {url}/mcp"
     if address.needs_token:
         connect += " --token-env TOOLSTEAD_TOKEN"
     if address.shared_url is not None:
         lines += ["A team-mate types, with the token in TOOLSTEAD_TOKEN:", f"  toolstead {connect}"]
-    if sys.stderr.isatty():
+    if is_terminal:
         command = _find_command()
         lines.append("In another terminal:")
         lines.append(f"  {command} tools list")
@@ -112,14 +122,23 @@ def _describe_server(stead: Toolstead, address: ServerAddress, what: str) -> lis
     return lines
 
 
+def _describe_profiles(stead: Toolstead, address: ServerAddress, url: str) -> Iterator[str]:
+    """The addresses of the profiles; one that no client can open says what it lacks."""
+    settings = stead.loaded.settings
+    for name, profile in list(settings.profiles.items())[:MOST_PROFILES]:
+        opens = not address.needs_token or settings.server.token or profile.token
+        opens = opens or (profile.scope and settings.server.oauth.issuer)
+        note = "" if opens else f"  (closed to clients: set profiles.{name}.token or server.token)"
+        yield f"  MCP   {url}/mcp/{name}{note}"
+
+
 def _log_address(stead: Toolstead, address: ServerAddress, what: str) -> None:
     """The same for a log that programs read: one line, whatever the level."""
-    logger.setLevel(logging.INFO)
     about = {
         "tools": stead.registry.get_tool_count(),
         "project": what,
         "url": address.shared_url or address.url,
-        **({"token": address.new_token} if address.new_token else {}),
+        **({"token": address.describe_token(is_terminal=False)} if address.new_token else {}),
     }
     logger.info("serving %s tools at %s", about["tools"], about["url"], extra={"about": about})
 
