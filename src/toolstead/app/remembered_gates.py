@@ -99,7 +99,7 @@ def _key_of(gate: RememberedGate) -> tuple[str, str]:
 
 
 def _is_gone(origin: str) -> bool:
-    """Whether a plugin was a file that was removed. Of a module, and of a name that is shown escaped, it is not known."""
+    """Whether a plugin was a file that was removed; not known of a module, nor of a name that is shown escaped."""
     if not os.path.isabs(origin) or "\\" in origin:  # noqa: PTH117 - at every start
         return False
     try:
