@@ -272,6 +272,12 @@ async def test_real_plugins_are_switched_set_and_reset_alone_and_by_a_server(pro
         assert (off.returncode, off.stderr.endswith("shouty is disabled\n")) == (0, True)
         assert (await shown())["state"] == "disabled"
         assert (await run("tools", "call", "shouty__shout", "text=a")).returncode == 2
+        unknown = await run("plugins", "enable", "shouty", "volum=3")  # it is off, and checked all the same
+        assert (unknown.returncode, unknown.stderr.splitlines()[-1]) == (
+            2,
+            "toolstead: shouty was not enabled: there is no setting 'volum'; did you mean 'volume'? Nothing was changed.",
+        )
+        assert (await shown())["state"] == "disabled"
         on = await run("plugins", "enable", "shouty", "volume=3", f"api_key={KEY}")
         assert (on.returncode, on.stderr.endswith("shouty is enabled: running with 1 tool\n")) == (0, True)
         assert ((await shown())["settings"]["volume"], await said()) == (3, "AAA")

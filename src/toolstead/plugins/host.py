@@ -26,7 +26,6 @@ from toolstead.plugins.plugin_instance import (
     PluginView,
     Wanted,
 )
-from toolstead.plugins.settings import read_settings
 
 __all__ = ["PluginHost", "PluginPrompt", "PluginResource", "PluginTool", "PluginView", "Wanted"]
 
@@ -112,15 +111,13 @@ class PluginHost:
                 raise
 
     def check_settings(self, name: str, table: Mapping[str, Any]) -> None:
-        """Check whether settings fit; a plugin that was never loaded accepts any.
+        """Check whether settings fit; the code of a plugin that is not loaded is loaded for it, and not used.
 
         Raises:
             NotFoundError: There is no such plugin.
-            PluginError: They do not fit.
+            PluginError: They do not fit, or the plugin cannot be loaded.
         """
-        instance = self._find_plugin(name)
-        if instance.plugin is not None:
-            read_settings(instance.plugin, table)
+        self._find_plugin(name).check_settings(table)
 
     def find_gates(self) -> dict[tuple[str, str], bool]:
         """Whether each plugin that was registered here has a gate, by its name and origin."""

@@ -285,6 +285,27 @@ class PluginInstance:
             self._prompts = tuple(self._qualify_prompt(prompt, plugin, context) for prompt in plugin.prompts)
             self._resources = tuple(self._count_reads(resource, plugin, context) for resource in plugin.resources)
 
+    def check_settings(self, table: Mapping[str, Any]) -> None:
+        """Check whether settings fit; where it is not loaded, its code is run for that.
+
+        Raises:
+            PluginError: They do not fit, or it cannot be loaded.
+        """
+        if self.plugin is not None:
+            read_settings(self.plugin, table)
+            return
+        found = self.discovered
+        try:
+            read_settings(check_plugin(found.load(), found.name, bare=found.bare), table)
+        except (PluginError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # as in `load`
+            logger.info("plugin %r cannot be loaded", found.name, exc_info=True)
+            reason = f"{describe_crash(error, found.origin)}; without its code its settings cannot be checked"
+            raise PluginError(plugin=found.name, field="load", reason=reason) from None
+        finally:
+            found.unload()
+
     async def register(self) -> None:
         """Call `register` and check the hooks it returns."""
         try:
