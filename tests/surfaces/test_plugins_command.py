@@ -273,10 +273,8 @@ async def test_real_plugins_are_switched_set_and_reset_alone_and_by_a_server(pro
         assert (await shown())["state"] == "disabled"
         assert (await run("tools", "call", "shouty__shout", "text=a")).returncode == 2
         unknown = await run("plugins", "enable", "shouty", "volum=3")  # it is off, and checked all the same
-        assert (unknown.returncode, unknown.stderr.splitlines()[-1]) == (
-            2,
-            "toolstead: shouty was not enabled: there is no setting 'volum'; did you mean 'volume'? Nothing was changed.",
-        )
+        why = "there is no setting 'volum'; did you mean 'volume'? Nothing was changed."
+        assert (unknown.returncode, unknown.stderr.splitlines()[-1]) == (2, f"toolstead: shouty was not enabled: {why}")
         assert (await shown())["state"] == "disabled"
         on = await run("plugins", "enable", "shouty", "volume=3", f"api_key={KEY}")
         assert (on.returncode, on.stderr.endswith("shouty is enabled: running with 1 tool\n")) == (0, True)
@@ -293,3 +291,40 @@ async def test_real_plugins_are_switched_set_and_reset_alone_and_by_a_server(pro
         assert (failing.returncode, "no weather today" in failing.stderr) == (1, True)
         nearest = await run("plugins", "reset", "shouti")
         assert (nearest.returncode, "did you mean 'shouty'?" in nearest.stderr) == (2, True)
+
+
+def test_stdout_is_the_command_s_alone_whatever_plugins_and_their_programs_print(project: Project) -> None:
+    folder = Path(os.environ["TOOLSTEAD_HOME"], "plugins")
+    folder.mkdir(parents=True)
+    loud = 'import os, subprocess, sys\nprint("stray import")\n' + SHOUTY.replace(
+        "    return text.upper()",
+        '    print("stray print")\n    os.write(1, b"stray bytes\\n")\n'
+        '    subprocess.run(["echo", "stray program"], check=True)\n    return text.upper()',
+    )
+    (folder / "shouty.py").write_text(loud)
+    called = project.command("tools", "call", "shouty__shout", "text=a", "--json")
+    assert json.loads(called.stdout)["content"] == [{"type": "text", "text": "A"}], called.stderr
+    for word in ("import", "print", "bytes", "program"):
+        assert f"stray {word}" in called.stderr
+    listed = project.command("plugins", "list", "--json")
+    assert (json.loads(listed.stdout)["plugins"][-1]["name"], "stray import" in listed.stderr) == ("shouty", True)
+
+
+async def test_a_reload_reads_the_settings_of_plugins_again_and_names_what_does_not_fit(project: Project) -> None:
+    users = Path(os.environ["TOOLSTEAD_HOME"])
+    (users / "plugins").mkdir(parents=True)
+    (users / "plugins" / "shouty.py").write_text(SHOUTY)
+
+    async def reloaded(table: str) -> tuple[Finished, str]:
+        (users / "config.toml").write_text(f"[plugins.shouty]\n{table}\n")
+        done = await asyncio.to_thread(project.command, "tools", "reload")
+        called = await asyncio.to_thread(project.command, "tools", "call", "shouty__shout", "text=a")
+        return done, called.stdout.strip()
+
+    async with project.served(server=True):
+        assert (await reloaded("volume = 3"))[1] == "AAA"
+        bad, said = await reloaded("volum = 4")
+        assert (bad.returncode, said) == (1, "AAA")
+        assert "there is no setting 'volum'; did you mean 'volume'?; the previous settings stay" in bad.stdout
+        good, said = await reloaded("volume = 2")
+        assert (good.returncode, said) == (0, "AA")

@@ -23,6 +23,7 @@ from toolstead.app.remembered_gates import RememberedGates
 from toolstead.concurrency.owned_tasks import OwnedTasks, finish_despite_cancellation
 from toolstead.errors import DefinitionError, NotFoundError, StateError, StorageError
 from toolstead.plugins.host import PluginHost, PluginTool, PluginView, Wanted
+from toolstead.plugins.plugin_instance import SETTINGS_STAY
 from toolstead.tools.definition import RegisteredTool, define_tool
 from toolstead.tools.sources import Offers, SourceChanges
 from toolstead.types.plugin_row import PluginRow
@@ -393,7 +394,7 @@ class PluginTools:
         failed = [
             Problem(source=view.origin, message=f"plugin {view.name!r}: {view.error}")
             for view in self._host.list_plugins()
-            if view.state == "failed" and view.error
+            if view.error and (view.state == "failed" or view.error.endswith(SETTINGS_STAY))
         ]
         return [*bad, *self._find_problems(), *failed]
 

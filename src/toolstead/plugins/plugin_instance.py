@@ -30,6 +30,9 @@ from toolstead.types.sent import SentStruct
 
 logger = logging.getLogger(__name__)
 
+SETTINGS_STAY = "the previous settings stay"
+"""Ends the error of a plugin whose new settings do not fit."""
+
 REGISTER_SECONDS = 10.0
 START_SECONDS = 30.0
 STOP_SECONDS = 10.0
@@ -365,8 +368,8 @@ class PluginInstance:
             self._context.settings = read_settings(self.plugin, table)
         except PluginError as error:
             self._settings_refused = True
-            logger.error("%s; the previous settings stay", error)  # noqa: TRY400 - a traceback would show the values
-            self.health.report_status("degraded", f"{error.field}: {error.reason}; the previous settings stay")
+            logger.error("%s; %s", error, SETTINGS_STAY)  # noqa: TRY400 - a traceback would show the values
+            self.health.report_status("degraded", f"{error.field}: {error.reason}; {SETTINGS_STAY}")
             return False
         if self._settings_refused:
             self._settings_refused = False

@@ -130,7 +130,8 @@ def _report_change(
     elif found is not None and written is not _NOTHING and str(file.path) not in found.origin:
         click.echo(f"{found.origin} counts before it: {toml_value(found.value)}", err=True)
     if (server := ServerFile(places.data).find_server(places.project)) is not None:
-        click.echo(f"The server at {server.url} reads it when it starts again.", err=True)
+        when = "with `toolstead tools reload`" if key.startswith("plugins.") else "when it starts again"
+        click.echo(f"The server at {server.url} reads it {when}.", err=True)
 
 
 @config.command(

@@ -138,6 +138,7 @@ class CommandContext:
         *,
         level: int = logging.WARNING,
         loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+        owns_output: bool = True,
     ) -> _T:
         """Run to the end, with the log at the level that `-v` asks for.
 
@@ -145,6 +146,7 @@ class CommandContext:
             main: What to run.
             level: The log's level without `-v`.
             loop_factory: Makes the event loop; asyncio's own unless given.
+            owns_output: What is printed by other code than the command's goes to stderr.
         """
         chosen = {0: level, 1: logging.INFO}.get(self.verbose, logging.DEBUG)
         logging.getLogger("toolstead").setLevel(chosen)
@@ -154,7 +156,12 @@ class CommandContext:
             set_log_lines(self.log_format or "text")
         # Every command reports that a project's own tools are skipped.
         logging.getLogger("toolstead.trust").setLevel(min(chosen, logging.WARNING))
-        return run_to_the_end(_until_terminated(main), loop_factory)
+        if not owns_output:
+            return run_to_the_end(_until_terminated(main), loop_factory)
+        from toolstead.console.cli.own_output import claim_output
+
+        with claim_output():
+            return run_to_the_end(_until_terminated(main), loop_factory)
 
     def run_server(
         self,
@@ -164,7 +171,7 @@ class CommandContext:
         """Run a server. Nothing is collected until `collect_seldom`: a start makes many objects, and hardly a cycle."""
         gc.disable()
         try:
-            return self.run(main, loop_factory=loop_factory)
+            return self.run(main, loop_factory=loop_factory, owns_output=False)
         except ToolsteadError as error:
             if self.log_format != "json":
                 raise
