@@ -328,3 +328,18 @@ async def test_a_reload_reads_the_settings_of_plugins_again_and_names_what_does_
         assert "there is no setting 'volum'; did you mean 'volume'?; the previous settings stay" in bad.stdout
         good, said = await reloaded("volume = 2")
         assert (good.returncode, said) == (0, "AA")
+
+
+def test_a_misspelled_plugin_or_setting_is_named_where_it_is_set_and_a_default_explained(project: Project) -> None:
+    users = Path(os.environ["TOOLSTEAD_HOME"])
+    (users / "plugins").mkdir(parents=True)
+    (users / "plugins" / "shouty.py").write_text(SHOUTY)
+    name = project.command("config", "set", "plugins.shoty.volume", "3")
+    assert (name.returncode, "no plugin here is called 'shoty'; did you mean 'shouty'?" in name.stderr) == (0, True)
+    key = project.command("config", "set", "plugins.shouty.volum", "3")
+    assert (key.returncode, "there is no setting 'volum'; did you mean 'volume'?" in key.stderr) == (0, True)
+    once = project.command("--set", "plugins.shoty.volume=3", "tools", "list")
+    assert (once.returncode, "--set plugins.shoty.volume: no plugin here is called" in once.stderr) == (0, True)
+    assert (
+        project.command("config", "explain", "plugins.shouty.volume").stdout == "plugins.shouty.volume = 1  (default)\n"
+    )

@@ -29,6 +29,7 @@ from toolstead.errors import PythonFileError, ToolsteadError
 if TYPE_CHECKING:
     from toolstead.app.layers import LoadedSettings
     from toolstead.app.places import Places
+    from toolstead.app.plugin_defaults import PluginDefaults
     from toolstead.app.stead import Toolstead
     from toolstead.console.cli.log_lines import LogFormat
 
@@ -74,6 +75,14 @@ class CommandContext:
         trust.refresh_approval()
         return settings_for(places, overrides=self.overrides, approved_config=trust.approved_config())
 
+    def find_plugin_defaults(self) -> PluginDefaults:
+        """What may be set for the plugins of this project."""
+        from toolstead.app.plugin_defaults import PluginDefaults
+        from toolstead.app.trust.approved import ProjectTrust
+
+        places = self.find_places()
+        return PluginDefaults(places, ProjectTrust(places))
+
     def make_stead(
         self, *, watch: bool = False, tools_dir: Path | None = None, follow: bool = False, ask: bool = True
     ) -> Toolstead:
@@ -93,12 +102,23 @@ class CommandContext:
             from toolstead.console.cli.approving import offer_approval
 
             offer_approval(ProjectTrust(self.find_places()))
+        for override in self.overrides:
+            if override.startswith("plugins."):
+                self._mention_plugin(override)
         stead = Toolstead(
             self.project, tools_dir=tools_dir, overrides=self.overrides, watch=watch, follow=follow, takes_over=watch
         )
         if self.verbose:
             stead.log_calls()
         return stead
+
+    def _mention_plugin(self, override: str) -> None:
+        """Name the nearest where no plugin here is called as `--set` has it; it may be installed elsewhere."""
+        from toolstead.app.toml_text import split_key
+
+        found = split_key(override)
+        if found is not None and len(found[0]) > 1 and (slip := self.find_plugin_defaults().find_name(found[0][1])):
+            print(f"note: --set {override.partition('=')[0]}: {slip}", file=sys.stderr)
 
     def _make_stead_of_file(self, path: Path, *, watch: bool) -> Toolstead:
         """A stead with the tools of a Python file alone; or the file's own, with its tools.
