@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +10,13 @@ from toolstead.app.masks import table_of
 from toolstead.app.plugin_places import PluginPlaces
 from toolstead.errors import PluginError
 from toolstead.nearest_names import suggest
-from toolstead.plugins.definition import check_plugin
+from toolstead.plugins.plugin_instance import load_definition
 from toolstead.plugins.settings import read_settings
 
 if TYPE_CHECKING:
     from toolstead.app.places import Places
     from toolstead.app.trust.approved import ProjectTrust
     from toolstead.plugins.discovery import Discovered
-
-logger = logging.getLogger(__name__)
 
 
 class PluginDefaults:
@@ -63,14 +60,5 @@ class PluginDefaults:
             return {}
 
     def _read_settings(self, name: str, table: Mapping[str, Any]) -> Any:
-        found = self._found[name]
-        try:
-            plugin = check_plugin(found.load(), name, bare=found.bare)
-        except (PluginError, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # importing runs anything
-            logger.info("plugin %r cannot be loaded", name, exc_info=True)
-            raise PluginError(plugin=name, field="load", reason=type(error).__name__) from None
-        finally:
-            found.unload()
-        return read_settings(plugin, {key: value for key, value in table.items() if key != "enabled"})
+        table = {key: value for key, value in table.items() if key != "enabled"}
+        return read_settings(load_definition(self._found[name]), table)

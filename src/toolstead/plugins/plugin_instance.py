@@ -294,20 +294,7 @@ class PluginInstance:
         Raises:
             PluginError: They do not fit, or it cannot be loaded.
         """
-        if self.plugin is not None:
-            read_settings(self.plugin, table)
-            return
-        found = self.discovered
-        try:
-            read_settings(check_plugin(found.load(), found.name, bare=found.bare), table)
-        except (PluginError, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # as in `load`
-            logger.info("plugin %r cannot be loaded", found.name, exc_info=True)
-            reason = f"{describe_crash(error, found.origin)}; without its code its settings cannot be checked"
-            raise PluginError(plugin=found.name, field="load", reason=reason) from None
-        finally:
-            found.unload()
+        read_settings(self.plugin or load_definition(self.discovered), table)
 
     async def register(self) -> None:
         """Call `register` and check the hooks it returns."""
@@ -449,6 +436,24 @@ class PluginInstance:
         read = self._calls.count_calls(resource.read) if _has_steps(plugin) else resource.read
         counted = msgspec.structs.replace(resource, read=read)
         return PluginResource(resource=counted, origin=self.discovered.origin, context=context)
+
+
+def load_definition(found: Discovered) -> Plugin:
+    """What a plugin is, from its code, which is not used any further.
+
+    Raises:
+        PluginError: It cannot be loaded.
+    """
+    try:
+        return check_plugin(found.load(), found.name, bare=found.bare)
+    except (PluginError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # importing runs anything
+        logger.info("plugin %r cannot be loaded", found.name, exc_info=True)
+        reason = f"{describe_crash(error, found.origin)}; without its code its settings cannot be checked"
+        raise PluginError(plugin=found.name, field="load", reason=reason) from None
+    finally:
+        found.unload()
 
 
 def _has_steps(plugin: Plugin) -> bool:
