@@ -123,11 +123,18 @@ async def test_an_mcp_server_that_starts_with_a_broken_gate_denies(project: Proj
     assert (await asyncio.to_thread(tell_time, project)).returncode == 0
     (users / "config.toml").write_text("[plugins.guard]\nlimt = 3\n")
     messages = [
-        {"id": 1, "method": "initialize", "params": {
-            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}},
+        {
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "t", "version": "1"},
+            },
+        },
         {"method": "notifications/initialized"},
         {"id": 2, "method": "tools/call", "params": {"name": "time__current_time", "arguments": {}}},
-    ]  # fmt: skip
+    ]
     lines = "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
     served = await asyncio.to_thread(lambda: project.command("mcp", stdin=lines))
     answers = {answer["id"]: answer for answer in map(json.loads, served.stdout.splitlines()) if "id" in answer}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from toolstead.app.layers import nest_value
 from toolstead.app.masks import table_of
@@ -47,7 +47,7 @@ class PluginDefaults:
         if slip := self.find_name(name):
             return slip
         try:
-            self._read_settings(name, table if isinstance(table, Mapping) else {})
+            self._read_settings(name, cast("Mapping[str, Any]", table) if isinstance(table, Mapping) else {})
         except PluginError as error:
             return error.reason if error.field == "settings" else ""
         return ""
