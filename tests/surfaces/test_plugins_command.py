@@ -272,6 +272,10 @@ async def test_real_plugins_are_switched_set_and_reset_alone_and_by_a_server(pro
         assert (off.returncode, off.stderr.endswith("shouty is disabled\n")) == (0, True)
         assert (await shown())["state"] == "disabled"
         assert (await run("tools", "call", "shouty__shout", "text=a")).returncode == 2
+        unknown = await run("plugins", "enable", "shouty", "volum=3")  # it is off, and checked all the same
+        why = "there is no setting 'volum'; did you mean 'volume'? Nothing was changed."
+        assert (unknown.returncode, unknown.stderr.splitlines()[-1]) == (2, f"toolstead: shouty was not enabled: {why}")
+        assert (await shown())["state"] == "disabled"
         on = await run("plugins", "enable", "shouty", "volume=3", f"api_key={KEY}")
         assert (on.returncode, on.stderr.endswith("shouty is enabled: running with 1 tool\n")) == (0, True)
         assert ((await shown())["settings"]["volume"], await said()) == (3, "AAA")
@@ -287,3 +291,55 @@ async def test_real_plugins_are_switched_set_and_reset_alone_and_by_a_server(pro
         assert (failing.returncode, "no weather today" in failing.stderr) == (1, True)
         nearest = await run("plugins", "reset", "shouti")
         assert (nearest.returncode, "did you mean 'shouty'?" in nearest.stderr) == (2, True)
+
+
+def test_stdout_is_the_command_s_alone_whatever_plugins_and_their_programs_print(project: Project) -> None:
+    folder = Path(os.environ["TOOLSTEAD_HOME"], "plugins")
+    folder.mkdir(parents=True)
+    loud = 'import os, subprocess, sys\nprint("stray import")\n' + SHOUTY.replace(
+        "    return text.upper()",
+        '    print("stray print")\n    os.write(1, b"stray bytes\\n")\n'
+        '    subprocess.run(["echo", "stray program"], check=True)\n    return text.upper()',
+    )
+    (folder / "shouty.py").write_text(loud)
+    called = project.command("tools", "call", "shouty__shout", "text=a", "--json")
+    assert json.loads(called.stdout)["content"] == [{"type": "text", "text": "A"}], called.stderr
+    for word in ("import", "print", "bytes", "program"):
+        assert f"stray {word}" in called.stderr
+    listed = project.command("plugins", "list", "--json")
+    assert (json.loads(listed.stdout)["plugins"][-1]["name"], "stray import" in listed.stderr) == ("shouty", True)
+
+
+async def test_a_reload_reads_the_settings_of_plugins_again_and_names_what_does_not_fit(project: Project) -> None:
+    users = Path(os.environ["TOOLSTEAD_HOME"])
+    (users / "plugins").mkdir(parents=True)
+    (users / "plugins" / "shouty.py").write_text(SHOUTY)
+
+    async def reloaded(table: str) -> tuple[Finished, int]:
+        (users / "config.toml").write_text(f"[plugins.shouty]\n{table}\n")
+        done = await asyncio.to_thread(project.command, "tools", "reload")
+        listed = await asyncio.to_thread(project.json, "plugins", "list", "--json")
+        return done, next(one["settings"]["volume"] for one in listed["plugins"] if one["name"] == "shouty")
+
+    async with project.served(server=True):
+        assert (await reloaded("volume = 3"))[1] == 3
+        bad, volume = await reloaded("volum = 4")
+        assert (bad.returncode, volume) == (1, 3)
+        assert "there is no setting 'volum'; did you mean 'volume'?; the previous settings stay" in bad.stdout
+        good, volume = await reloaded("volume = 2")
+        assert (good.returncode, volume) == (0, 2)
+
+
+def test_a_misspelled_plugin_or_setting_is_named_where_it_is_set_and_a_default_explained(project: Project) -> None:
+    users = Path(os.environ["TOOLSTEAD_HOME"])
+    (users / "plugins").mkdir(parents=True)
+    (users / "plugins" / "shouty.py").write_text(SHOUTY)
+    name = project.command("config", "set", "plugins.shoty.volume", "3")
+    assert (name.returncode, "no plugin here is called 'shoty'; did you mean 'shouty'?" in name.stderr) == (0, True)
+    key = project.command("config", "set", "plugins.shouty.volum", "3")
+    assert (key.returncode, "there is no setting 'volum'; did you mean 'volume'?" in key.stderr) == (0, True)
+    once = project.command("--set", "plugins.shoty.volume=3", "tools", "list")
+    assert (once.returncode, "--set plugins.shoty.volume: no plugin here is called" in once.stderr) == (0, True)
+    assert (
+        project.command("config", "explain", "plugins.shouty.volume").stdout == "plugins.shouty.volume = 1  (default)\n"
+    )

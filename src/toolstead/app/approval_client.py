@@ -13,6 +13,8 @@ from toolstead.errors import (
     InvalidApprovalError,
     NotFoundError,
     RefusedRequestError,
+    SchemaError,
+    ServeError,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +47,10 @@ class InProcessApprovals:
             InvalidApprovalError: The arguments do not fit the tool.
         """
         return (await self._stead.approvals.decide_approval(id, decision, input=input, reason=reason)).to_json()
+
+    async def find_problems(self, tool: str, input: Mapping[str, Any]) -> list[str]:
+        """Why arguments do not fit a tool, before anything is decided; none where that cannot be found out."""
+        return await self._stead.approvals.find_problems(tool, input)
 
     @contextmanager
     def watch_own(self, on_event: Callable[[str, dict[str, Any]], object]) -> Generator[None]:
@@ -99,6 +105,19 @@ class HttpApprovals:
                     raise InvalidApprovalError("input", error.problem["detail"].removeprefix("/input: ")) from None
                 case _:
                     raise
+
+    async def find_problems(self, tool: str, input: Mapping[str, Any]) -> list[str]:
+        """See `InProcessApprovals`; the server decides with the arguments that are sent."""
+        from toolstead.schema.compiled import compile_input_schema
+        from toolstead.tools.validation import fill_defaults
+
+        try:
+            path = f"/api/tools/{quote(tool, safe='', errors='surrogatepass')}"
+            answer = self._check_keys(await self._send_request("GET", path), {"inputSchema"})
+            schema = compile_input_schema(answer["inputSchema"], tool=tool)
+        except (ServeError, SchemaError):
+            return []
+        return schema.describe_problems(fill_defaults(schema, input))
 
     @contextmanager
     def watch_own(self, on_event: Callable[[str, dict[str, Any]], object]) -> Generator[None]:

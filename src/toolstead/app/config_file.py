@@ -48,14 +48,14 @@ class ConfigFile:
         Raises:
             SettingsError: The key is unknown, the value is wrong, or the file cannot be changed so.
         """
-        path, value = _parse_key(key), parse_value(text)
+        path, value = find_path(key), parse_value(text)
         checked_leaves(nest_value(path, value), lambda _: "config set")
         self._change(path, value)
         return value
 
     def unset_value(self, key: str) -> bool:
         """Remove a key; return whether the file had it. Raises like `set_value`."""
-        return self._change(_parse_key(key), _GONE)
+        return self._change(find_path(key), _GONE)
 
     def _change(self, path: KeyPath, value: Any) -> bool:
         # The file of a link is changed, not the link: dotfiles are often kept so.
@@ -127,7 +127,12 @@ def list_layers(places: Places, environ: Mapping[str, str] | None = None) -> lis
     ]
 
 
-def _parse_key(key: str) -> KeyPath:
+def find_path(key: str) -> KeyPath:
+    """The parts of a key, such as `tools.timeout`.
+
+    Raises:
+        SettingsError: It is none.
+    """
     found = split_key(f"{key} =")
     if found is None or found[1]:
         raise SettingsError(

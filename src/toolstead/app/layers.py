@@ -6,8 +6,9 @@ What reads TOML is imported when there is TOML to read: a server without a file 
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,9 @@ _MEND = (
     "the project's settings count as you approved them: mend the file and run `toolstead trust`, or refuse them with"
     " `toolstead trust --revoke`"
 )
+
+
+logger = logging.getLogger(__name__)
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +160,27 @@ def load_settings(
             *(leaf for override in overrides for leaf in _from_override(override)),
         ]
     )
+
+
+def reread_plugins(loaded: LoadedSettings, load: Callable[[], LoadedSettings]) -> LoadedSettings:
+    """What a running process goes on with after a reload: the plugins' settings of now, all others as they were.
+
+    Files that are not valid change nothing; that, and what needs a restart, is in the log.
+    """
+    try:
+        fresh = load()
+    except SettingsError as error:
+        logger.warning("the settings of plugins stay as they were: %s", error)
+        return loaded
+    settings = msgspec.structs.replace(loaded.settings, plugins=fresh.settings.plugins)
+    if settings != fresh.settings:
+        logger.warning("settings changed that are not those of plugins; they apply after a restart")
+    return msgspec.structs.replace(loaded, settings=settings)
+
+
+def list_accesses(settings: Settings) -> dict[str, tuple[str, str]]:
+    """What of the profiles a running server has read at its start."""
+    return {name: (profile.token, profile.scope) for name, profile in settings.profiles.items()}
 
 
 def environment_name(path: KeyPath) -> str:

@@ -86,16 +86,16 @@ def unmask_settings(view: PluginView, sent: Mapping[str, Any]) -> dict[str, Any]
         plain = msgspec.json.decode(msgspec.json.encode(dict(sent)), type=dict[str, Any])
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         raise PluginError(plugin=view.name, field="settings", reason=f"they must be JSON: {error}") from None
-    return _without_masks(view.name, (), plain, _table_of(view.settings) or {})
+    return _without_masks(view.name, (), plain, table_of(view.settings) or {})
 
 
 def show_plugin(view: PluginView) -> dict[str, Any]:
     """A plugin as interfaces show it, its secrets masked."""
-    settings = mask_value(("plugins", view.name), _table_of(view.settings))
+    settings = mask_value(("plugins", view.name), table_of(view.settings))
     return msgspec.structs.replace(view, settings=settings, error=view.error or None).to_json()
 
 
-def _table_of(settings: Any) -> Any:
+def table_of(settings: Any) -> Any:
     """Settings as JSON, whatever class they are of."""
     if hasattr(settings, "model_dump"):
         return settings.model_dump(mode="json")

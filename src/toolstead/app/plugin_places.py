@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolstead.app.version import VERSION
 from toolstead.errors import TrustError, UnreadableTrustError
-from toolstead.plugins.discovery import Discovered, entry_point_plugins, file_plugins
+from toolstead.plugins.discovery import Discovered, entry_point_plugins, file_plugins, unreadable_file
 from toolstead.schema.visible import escape_unseen
 from toolstead.types.tool import Problem
 
@@ -75,7 +75,7 @@ class PluginPlaces:
         self._installed = installed
         self.problems: list[Problem] = []
         self._before: list[Problem] = []
-        self._approved: list[tuple[Path, bytes]] = []
+        self._approved: list[Discovered] = []
 
     def discover_plugins(self) -> list[Discovered]:
         """The plugins that exist, in the order of registration. Runs none of their code."""
@@ -96,33 +96,35 @@ class PluginPlaces:
         ]
         self._before, self.problems = self.problems, []
         others = entry_point_plugins(self._search_path()) if self._installed else []
-        files = [*file_plugins(self._users_files()), *file_plugins(self._approved_files())]
+        files = [*self._users_plugins(), *self._approved_plugins()]
         return [*first, *sorted([*given, *others], key=lambda found: found.name), *files]
 
-    def _users_files(self) -> list[tuple[Path, bytes]]:
+    def _users_plugins(self) -> list[Discovered]:
         folder = self._places.user_content / "plugins"
         try:
             paths = sorted(path for path in folder.iterdir() if path.suffix == ".py")
         except OSError:  # no such folder, as for most
             return []
-        read: list[tuple[Path, bytes]] = []
+        found: list[Discovered] = []
         for path in paths:
+            if path.name.startswith(("_", ".")):
+                continue
             try:
                 if not path.is_file():  # a pipe would be waited for
                     raise OSError("it is no file")
                 if path.stat().st_size > LARGEST_FILE:
                     raise OSError(f"it is larger than {LARGEST_FILE:,} bytes")
-                read.append((path, path.read_bytes()))
+                found += file_plugins([(path, path.read_bytes())])
             except OSError as error:
-                self._note_unreadable(str(path), f"cannot be read: {error.strerror or error}")
-        return read
+                found.append(unreadable_file(path, f"{path} cannot be read: {error.strerror or error}"))
+        return found
 
     def _search_path(self) -> list[str]:
         """Where installed packages are. `python -m` puts the current folder there, which may be an untrusted clone."""
         here = {os.path.realpath(folder) for folder in (os.curdir, self._places.project)}
         return [folder for folder in sys.path if folder and os.path.realpath(folder) not in here]
 
-    def _approved_files(self) -> list[tuple[Path, bytes]]:
+    def _approved_plugins(self) -> list[Discovered]:
         """The project's own as they are approved; where these cannot be read at the moment, as they were before."""
         try:
             self._approved = self._read_approved()
@@ -133,22 +135,24 @@ class PluginPlaces:
             self._approved = []
         return self._approved
 
-    def _read_approved(self) -> list[tuple[Path, bytes]]:
-        read: list[tuple[Path, bytes]] = []
+    def _read_approved(self) -> list[Discovered]:
+        found: list[Discovered] = []
         approval = self._trust.read_approval()  # read again: it may just have been revoked
         for within in sorted(approval.files) if approval is not None else ():
             if not within.endswith(".py") or Path(within).parent != PROJECT_FOLDER:
+                continue
+            if Path(within).name.startswith(("_", ".")):
                 continue
             shown = Path(escape_unseen(str(self._places.project / within)))
             try:
                 content = self._trust.approvals.approved_content(self._places.project, within)
                 if content is not None:
-                    read.append((shown, content))
+                    found += file_plugins([(shown, content)])
             except UnreadableTrustError:
                 raise
             except TrustError as error:
-                self._note_unreadable(str(shown), str(error))
-        return read
+                found.append(unreadable_file(shown, str(error)))
+        return found
 
     def _note_unreadable(self, source: str, message: str) -> None:
         problem = Problem(source=source, message=message)

@@ -19,9 +19,11 @@ from msgspec import structs
 from toolstead.app.masks import merge_tables, show_plugin, unmask_settings
 from toolstead.app.plugin_places import is_switched_on
 from toolstead.app.plugin_powers import Parts, create_context
+from toolstead.app.remembered_gates import RememberedGates
 from toolstead.concurrency.owned_tasks import OwnedTasks, finish_despite_cancellation
 from toolstead.errors import DefinitionError, NotFoundError, StateError, StorageError
 from toolstead.plugins.host import PluginHost, PluginTool, PluginView, Wanted
+from toolstead.plugins.plugin_instance import SETTINGS_STAY
 from toolstead.tools.definition import RegisteredTool, define_tool
 from toolstead.tools.sources import Offers, SourceChanges
 from toolstead.types.plugin_row import PluginRow
@@ -87,7 +89,9 @@ class Plugins:
         self._builtin = builtin
         self._refresh = refresh
         self._on_settings = on_settings
+        self._gates = RememberedGates(switches)
         self._rows: Mapping[str, PluginRow] = {}
+        self._all: list[Discovered] = []
         self._store: Store | None = None
         self._changing = asyncio.Lock()
         self._tasks = OwnedTasks()
@@ -116,9 +120,11 @@ class Plugins:
     def start_with(self, state: State) -> None:
         """Start with the settings of the switches."""
         self._rows = state.plugins
+        self._gates.take_state(state)
 
     def take_state(self, state: State) -> None:
         """Apply a change that was made here or in another process."""
+        self._gates.take_state(state)
         if state.plugins != self._rows:
             self._start_task(self._take_now(), "toolstead-plugin-switches")
 
@@ -205,8 +211,11 @@ class Plugins:
             else:
                 raise StorageError(f"other processes keep changing plugin {name!r}; try again")
             await self._mirror_store(store)
+            if enabled is False:  # last: a process that still runs it would remember its gate again
+                await self._gates.forget_gate(name)
             if enabled:
                 await self._host.restart_plugin(name)
+                await self._note_gates()
             return show_plugin(self._find_plugin(name))
 
     def _changed_row(
@@ -226,6 +235,10 @@ class Plugins:
             if not await store.reset_plugin(name):
                 self._find_plugin(name)
             await self._mirror_store(store)
+            await self._gates.forget_gate(name)
+            if any(view.name == name and view.state == "failed" for view in self._host.list_plugins()):
+                await self._host.restart_plugin(name, forget=True)
+            await self._apply_state()  # a gate that works is remembered again
             view = next((view for view in self._host.list_plugins() if view.name == name), None)
             return show_plugin(view) if view is not None else {"name": name, "enabled": False, "state": "disabled"}
 
@@ -274,10 +287,15 @@ class Plugins:
             await self._apply_state()
 
     async def _apply_state(self) -> None:
-        await self._host.apply_plugins([self._wanted_plugin(found) for found in self._found.discover_plugins()])
+        found = self._all = self._found.discover_plugins()
+        await self._host.apply_plugins([self._wanted_plugin(one) for one in found])
+        await self._note_gates()
         self._on_settings()
         if self._found.problems:
             await self._tools_changed()
+
+    async def _note_gates(self) -> None:
+        await self._gates.note_gates(self._host.find_gates(), self._all)
 
     def _wanted_plugin(self, found: Discovered) -> Wanted:
         row = self._rows.get(found.name, PluginRow())
@@ -289,7 +307,12 @@ class Plugins:
             enabled = False
         if found.first_party and found.name == "agents" and not self._settings().multi_agent.agents:
             found = _without_delegating(found)
-        return Wanted(discovered=found, enabled=enabled, settings=self._settings_table(found.name, row.settings))
+        return Wanted(
+            discovered=found,
+            enabled=enabled,
+            settings=self._settings_table(found.name, row.settings),
+            had_gate=self._gates.had_gate(found),
+        )
 
     def _settings_table(self, name: str, stored: Mapping[str, Any] | None) -> dict[str, Any]:
         table = {key: value for key, value in self._settings().plugins.get(name, {}).items() if key != "enabled"}
@@ -381,7 +404,7 @@ class PluginTools:
         failed = [
             Problem(source=view.origin, message=f"plugin {view.name!r}: {view.error}")
             for view in self._host.list_plugins()
-            if view.state == "failed" and view.error
+            if view.error and (view.state == "failed" or view.error.endswith(SETTINGS_STAY))
         ]
         return [*bad, *self._find_problems(), *failed]
 

@@ -1,5 +1,6 @@
 """The switches: which tools are turned off, and what was set for plugins, in a small file that every process watches.
 
+It also holds which plugins had a gate when they were last registered, for a process in which one of them cannot be.
 What is set for plugins lives in the database, and stands here too so that a process can start without opening it.
 
 `state.json` is private to the user and written whole: under a lock, into a file beside it, synced,
@@ -9,7 +10,7 @@ then moved into place. A file that is not valid is never overwritten.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -25,7 +26,19 @@ logger = logging.getLogger(__name__)
 
 VERSION = 1
 
-_EMPTY: dict[str, Any] = {"version": VERSION, "disabledTools": [], "plugins": {}}
+_EMPTY: dict[str, Any] = {"version": VERSION, "disabledTools": [], "plugins": {}, "gates": []}
+
+
+class RememberedGate(msgspec.Struct, frozen=True, kw_only=True):
+    """A plugin that had a gate when it was last registered.
+
+    Attributes:
+        plugin: Its name.
+        origin: Its module or file.
+    """
+
+    plugin: str
+    origin: str
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -34,10 +47,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     Attributes:
         disabled_tools: The names of the tools that are turned off.
         plugins: What was set for plugins, as the database has it.
+        gates: The plugins that had a gate when they were last registered, the latest last.
     """
 
     disabled_tools: frozenset[str] = frozenset()
     plugins: Mapping[str, PluginRow] = msgspec.field(default_factory=dict[str, PluginRow])
+    gates: tuple[RememberedGate, ...] = ()
 
 
 class Switches:
@@ -85,6 +100,24 @@ class Switches:
             content["plugins"] = {name: _drop_none(row) for name, row in sorted(rows.items())}
         return rows
 
+    def change_gates(
+        self, change: Callable[[tuple[RememberedGate, ...]], Sequence[RememberedGate]]
+    ) -> tuple[RememberedGate, ...]:
+        """Change which plugins are remembered to have a gate, and return them.
+
+        Waits for other writers, so an event loop calls it in a worker.
+
+        Args:
+            change: Makes those to remember out of those in the file. No other process writes the file meanwhile.
+
+        Raises:
+            StateError: The file cannot be read, understood or written.
+        """
+        with self._changed_content() as content:
+            gates = tuple(change(self._parse(content).gates))
+            content["gates"] = msgspec.to_builtins(gates)
+        return gates
+
     @contextmanager
     def _changed_content(self) -> Generator[dict[str, Any]]:
         """The file's content while no other process writes it; what was changed in it is written at the end."""
@@ -129,7 +162,11 @@ class Switches:
         except msgspec.ValidationError as error:
             names = '"disabledTools" must be a list of names'
             rows = '"plugins" must hold, by name, objects with "enabled" and "settings"'
-            raise self._broken_state(names if "$.disabledTools" in str(error) else rows) from None
+            gates = '"gates" must list objects with "plugin" and "origin"'
+            where = str(error)
+            raise self._broken_state(
+                names if "$.disabledTools" in where else gates if "$.gates" in where else rows
+            ) from None
 
     def _broken_state(self, reason: str) -> StateError:
         return StateError(

@@ -26,7 +26,7 @@ from toolstead.app.client_parts import ClientParts
 from toolstead.app.database import KeptResults, OrchestratorOpener, StoreOpener, expire_rows
 from toolstead.app.key_file import KeyFile, StoredKeys
 from toolstead.app.keys import Keys, KeyWatcher
-from toolstead.app.layers import LoadedSettings, settings_for
+from toolstead.app.layers import LoadedSettings, list_accesses, reread_plugins, settings_for
 from toolstead.app.places import explain_wide_root, find_places
 from toolstead.app.plugin_places import PluginPlaces
 from toolstead.app.plugin_powers import Parts
@@ -51,7 +51,7 @@ from toolstead.tools.validation import IDLE, BoundedValidator, fill_defaults
 if TYPE_CHECKING:
     from toolstead.app.agents import SteadAgents
     from toolstead.app.delegating import DelegationParts
-    from toolstead.app.settings import McpSettings, Settings
+    from toolstead.app.settings import McpSettings
     from toolstead.app.tool_origins import ToolOrigins
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.orchestrator import Orchestrator
@@ -387,7 +387,9 @@ class Wiring:
         return orchestrator
 
     async def _prepare_reload(self) -> None:
-        """Before everything is read anew: a Python file that is served, plugins and agents."""
+        """Before everything is read anew: settings of plugins, a Python file that is served, plugins and agents."""
+        if self.is_open:  # else they were just read
+            self.loaded = reread_plugins(self.loaded, partial(self._load_settings, approved_config=self._config))
         if self.origins.file is not None:
             await self.origins.file.look_again()
         await self.plugins.rescan()
@@ -489,12 +491,7 @@ class Wiring:
         self.files.apply_settings(tools)
         self.dispatcher.set_limits(timeout=tools.timeout, max_output=tools.max_output)
         self._set_profiles()
-        if _list_accesses(loaded.settings) != _list_accesses(before):
+        if list_accesses(loaded.settings) != list_accesses(before):
             logger.warning("the tokens, scopes or names of [profiles] changed; over HTTP they apply after a restart")
         if loaded.settings.server != before.server:
             logger.warning("the [server] settings of %s changed; they apply after a restart", self.places.project)
-
-
-def _list_accesses(settings: Settings) -> dict[str, tuple[str, str]]:
-    """What of the profiles a running server has read at its start."""
-    return {name: (profile.token, profile.scope) for name, profile in settings.profiles.items()}

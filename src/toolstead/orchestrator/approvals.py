@@ -163,7 +163,7 @@ class Approvals:
             raise _refuse_late(approval)
         edited = None if input is None else _copy_json(input)
         if edited is not None:
-            if self._problems_of and (problems := await self._problems_of(approval.tool, edited)):
+            if problems := await self.find_problems(approval.tool, edited):
                 raise InvalidApprovalError("input", *problems)
             # As text `1` and `true` differ, though Python finds them equal.
             if msgspec.json.encode(edited, order="sorted") == msgspec.json.encode(approval.input, order="sorted"):
@@ -173,6 +173,10 @@ class Approvals:
         return await asyncio.shield(
             self._tasks.start(self._store_decision(store, approval, resolution), name="toolstead-approval")
         )
+
+    async def find_problems(self, tool: str, input: Mapping[str, Any]) -> list[str]:
+        """Why arguments that a person wrote do not fit a tool; none when they fit, or the tool is unknown."""
+        return [] if self._problems_of is None else await self._problems_of(tool, input)
 
     async def read_approval(self, id: str) -> Approval:
         """A question, with its decision where there is one.

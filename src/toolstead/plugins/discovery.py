@@ -84,6 +84,15 @@ def file_plugins(files: Iterable[tuple[Path, bytes]]) -> list[Discovered]:
     return [_file_plugin(path, content) for path, content in files if not path.name.startswith(("_", "."))]
 
 
+def unreadable_file(path: Path, reason: str) -> Discovered:
+    """A plugin whose file is there and cannot be read: it fails to load, as one that is broken does."""
+
+    def load() -> Any:
+        raise PluginError(plugin=path.stem, field="file", reason=reason)
+
+    return Discovered(name=path.stem, origin=str(path), load=load, version_key=reason)
+
+
 def _find_distributions(folder: str) -> Iterator[tuple[str, Distribution | None]]:
     """The distributions in one entry of the path; None for what cannot offer a plugin."""
     try:

@@ -26,7 +26,6 @@ from toolstead.plugins.plugin_instance import (
     PluginView,
     Wanted,
 )
-from toolstead.plugins.settings import read_settings
 
 __all__ = ["PluginHost", "PluginPrompt", "PluginResource", "PluginTool", "PluginView", "Wanted"]
 
@@ -112,18 +111,28 @@ class PluginHost:
                 raise
 
     def check_settings(self, name: str, table: Mapping[str, Any]) -> None:
-        """Check whether settings fit; a plugin that was never loaded accepts any.
+        """Check whether settings fit; the code of a plugin that is not loaded is loaded for it, and not used.
 
         Raises:
             NotFoundError: There is no such plugin.
-            PluginError: They do not fit.
+            PluginError: They do not fit, or the plugin cannot be loaded.
         """
-        instance = self._find_plugin(name)
-        if instance.plugin is not None:
-            read_settings(instance.plugin, table)
+        self._find_plugin(name).check_settings(table)
 
-    async def restart_plugin(self, name: str) -> None:
+    def find_gates(self) -> dict[tuple[str, str], bool]:
+        """Whether each plugin that was registered here has a gate, by its name and origin."""
+        return {
+            (instance.name, instance.discovered.origin): has_gate
+            for instance in self._instances
+            if (has_gate := instance.registered_gate) is not None
+        }
+
+    async def restart_plugin(self, name: str, *, forget: bool = False) -> None:
         """Restart a plugin that is degraded or failed, and clear its failures. A healthy one is left alone.
+
+        Args:
+            name: The plugin.
+            forget: Forget that it had a gate, too; while it cannot be registered, nothing is checked by it.
 
         Raises:
             NotFoundError: There is no such plugin.
@@ -133,7 +142,7 @@ class PluginHost:
             instance = self._find_plugin(name)
             if instance.enabled and instance.health.state in ("degraded", "failed"):
                 wanted = Wanted(discovered=instance.discovered, settings=instance.table)
-                again = PluginInstance(wanted, self._on_status, instance)
+                again = PluginInstance(wanted, self._on_status, None if forget else instance)
                 self._instances[self._instances.index(instance)] = again
                 await finish_despite_cancellation(self._end_plugins([instance]))
                 await self._start_plugins([again])
@@ -198,7 +207,7 @@ class PluginHost:
     def _refused_plugin(self, one: Wanted, holder: Wanted) -> PluginInstance:
         """A second plugin of one name. The status of that name is the holder's, so this one's is not reported."""
         for known in self._refused:
-            if _same_code(known, one):
+            if _same_code(known, one) and known.has_gate == (one.enabled and one.had_gate):
                 return known
         instance = PluginInstance(one)
         instance.note_failure(
@@ -263,7 +272,8 @@ class PluginHost:
             await instance.end_plugin()
 
     def _set_hooks(self) -> None:
-        hooked = [found for instance in self._instances if (found := instance.active_hooks()) is not None]
+        everyone = (*self._instances, *self._refused)  # a refused one may have had a gate, which is closed then
+        hooked = [found for instance in everyone if (found := instance.active_hooks()) is not None]
         for problem in self._runner.set_hooks(hooked):
             logger.warning("the order of hooks: %s", problem)
 

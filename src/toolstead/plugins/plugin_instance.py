@@ -30,6 +30,9 @@ from toolstead.types.sent import SentStruct
 
 logger = logging.getLogger(__name__)
 
+SETTINGS_STAY = "the previous settings stay"
+"""Ends the error of a plugin whose new settings do not fit."""
+
 REGISTER_SECONDS = 10.0
 START_SECONDS = 30.0
 STOP_SECONDS = 10.0
@@ -47,11 +50,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         discovered: Where it comes from.
         enabled: Whether it should run.
         settings: The table of its settings.
+        had_gate: Whether it had a gate when it was last registered, in whatever process.
     """
 
     discovered: Discovered
     enabled: bool = True
     settings: Mapping[str, Any] = {}
+    had_gate: bool = False
 
 
 class PluginTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,8 +159,8 @@ class PluginInstance:
         Args:
             wanted: Which, and how it should be.
             on_status: Called on every change of its health.
-            before: The plugin of this name before it. Where that one had a gate, this one's is closed from now on
-                until it is in use, so that nothing slips through meanwhile.
+            before: The plugin of this name before it. Where that one had a gate, or this one had when it was last
+                registered, it is closed from now on until this one is in use, so that nothing slips through.
         """
         self.discovered = wanted.discovered
         self.enabled = wanted.enabled
@@ -167,7 +172,8 @@ class PluginInstance:
         self.interrupted = False
         self.version = before.version if before is not None else ""
         self._context: PluginContext | None = None
-        self._has_gate = wanted.enabled and before is not None and before.has_gate
+        self._has_gate = wanted.enabled and (wanted.had_gate or (before is not None and before.has_gate))
+        self._knows_hooks = False
         self._tools: tuple[PluginTool, ...] = ()
         self._prompts: tuple[PluginPrompt, ...] = ()
         self._resources: tuple[PluginResource, ...] = ()
@@ -195,6 +201,11 @@ class PluginInstance:
     def has_gate(self) -> bool:
         """Whether calls have to pass it: its gate, or that of the plugin before as long as its own is not known."""
         return self._has_gate or self.hooks.on_before_tool is not None
+
+    @property
+    def registered_gate(self) -> bool | None:
+        """Whether it registered a gate; None where it did not get as far as that."""
+        return self.hooks.on_before_tool is not None if self._knows_hooks else None
 
     @property
     def tools(self) -> tuple[PluginTool, ...]:
@@ -249,7 +260,8 @@ class PluginInstance:
             return None
 
         async def deny_call(_: ToolCall) -> Deny:
-            why = self.health.error if self.has_failed else "it is not running at this moment"
+            remedy = f"`toolstead plugins disable {self.name}` does without it"
+            why = f"{self.health.error}; {remedy}" if self.has_failed else "it is not running at this moment"
             return Deny(f"plugin {self.name!r} has to check it first and cannot: {why}")
 
         hooks = Hooks(on_before_tool=deny_call, before=self.hooks.before, after=self.hooks.after)
@@ -261,6 +273,8 @@ class PluginInstance:
         try:
             plugin = self.plugin = check_plugin(found.load(), found.name, bare=found.bare)
             self.version = plugin.version
+            if plugin.register is None:
+                self._note_hooks(Hooks())
             settings = read_settings(plugin, self.table)
             context = make_context(found.name, found.first_party)
         except PluginError as error:
@@ -280,15 +294,25 @@ class PluginInstance:
             self._prompts = tuple(self._qualify_prompt(prompt, plugin, context) for prompt in plugin.prompts)
             self._resources = tuple(self._count_reads(resource, plugin, context) for resource in plugin.resources)
 
+    def check_settings(self, table: Mapping[str, Any]) -> None:
+        """Check whether settings fit; where it is not loaded, its code is run for that.
+
+        Raises:
+            PluginError: They do not fit, or it cannot be loaded.
+        """
+        read_settings(self.plugin or load_definition(self.discovered), table)
+
     async def register(self) -> None:
         """Call `register` and check the hooks it returns."""
         try:
-            self.hooks = check_hooks(self.name, await self._take_step("register", REGISTER_SECONDS))
+            self._note_hooks(check_hooks(self.name, await self._take_step("register", REGISTER_SECONDS)))
         except PluginError as error:
             self.note_failure(error.field, error.reason)
             await self._stop_plugin()
-        else:
-            self._has_gate = False
+
+    def _note_hooks(self, hooks: Hooks) -> None:
+        """Its own hooks are known: whether there was a gate before does not matter any more."""
+        self.hooks, self._knows_hooks, self._has_gate = hooks, True, False
 
     async def start(self) -> None:
         """Call `start`; if it fails, stop the plugin at once."""
@@ -313,7 +337,12 @@ class PluginInstance:
 
     def note_failure(self, field: str, reason: str) -> None:
         """Mark it as failed: nothing of it is used."""
-        logger.error("plugin %r is not in use: %s: %s", self.name, field, reason)
+        effect = ""
+        if self.has_gate:
+            effect = "; its gate denies every call until it works again or is disabled"
+        elif self.enabled and not self._knows_hooks and not self.discovered.first_party:
+            effect = "; if it has a gate (`on_before_tool`), that gate checks nothing"
+        logger.error("plugin %r is not in use: %s: %s%s", self.name, field, reason, effect)
         self.health.set_state("failed", f"{field}: {reason}")
         if self.plugin is None:
             self.discovered.unload()
@@ -332,8 +361,8 @@ class PluginInstance:
             self._context.settings = read_settings(self.plugin, table)
         except PluginError as error:
             self._settings_refused = True
-            logger.error("%s; the previous settings stay", error)  # noqa: TRY400 - a traceback would show the values
-            self.health.report_status("degraded", f"{error.field}: {error.reason}; the previous settings stay")
+            logger.error("%s; %s", error, SETTINGS_STAY)  # noqa: TRY400 - a traceback would show the values
+            self.health.report_status("degraded", f"{error.field}: {error.reason}; {SETTINGS_STAY}")
             return False
         if self._settings_refused:
             self._settings_refused = False
@@ -413,6 +442,24 @@ class PluginInstance:
         read = self._calls.count_calls(resource.read) if _has_steps(plugin) else resource.read
         counted = msgspec.structs.replace(resource, read=read)
         return PluginResource(resource=counted, origin=self.discovered.origin, context=context)
+
+
+def load_definition(found: Discovered) -> Plugin:
+    """What a plugin is, from its code, which is not used any further.
+
+    Raises:
+        PluginError: It cannot be loaded.
+    """
+    try:
+        return check_plugin(found.load(), found.name, bare=found.bare)
+    except (PluginError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # importing runs anything
+        logger.info("plugin %r cannot be loaded", found.name, exc_info=True)
+        reason = f"{describe_crash(error, found.origin)}; without its code its settings cannot be checked"
+        raise PluginError(plugin=found.name, field="load", reason=reason) from None
+    finally:
+        found.unload()
 
 
 def _has_steps(plugin: Plugin) -> bool:

@@ -193,7 +193,7 @@ def _unknown_keys(hint: Any, value: Any, prefix: str) -> Iterator[str]:
             yield from _unknown_keys(known[key], item, whole)
         elif not is_open:
             otherwise = f"known here: {', '.join(known)}" if known else "there is nothing to set"
-            yield f"{whole}: unknown key; {suggest(str(key), known, otherwise=otherwise)}"
+            yield f"there is no setting {whole!r}; {suggest(str(key), known, otherwise=otherwise)}"
 
 
 def _is_record(kind: type) -> bool:

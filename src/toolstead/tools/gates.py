@@ -31,6 +31,10 @@ Observer = Callable[[ToolCall, ToolResult], Awaitable[None]]
 """Called with the final result after a tool ran or was refused. Must not raise."""
 
 
+MOST_EDITS = 10
+"""How often people may edit the arguments of one call; each edit passes all gates again."""
+
+
 class ApprovingClient(Protocol):
     """The caller's own side, where a person can be asked about an approval."""
 
@@ -59,7 +63,7 @@ class Gates:
     approve: Approve | None
     validator: BoundedValidator
 
-    async def ask_gates(
+    async def ask_gates(  # noqa: PLR0912 - every decision there is, on the one path of every call
         self,
         name: str,
         arguments: dict[str, Any],
@@ -74,41 +78,57 @@ class Gates:
         A tool of a runtime's own is not registered, and nothing is known of its arguments.
 
         A gate gets a copy, so that it cannot change validated arguments in place. A person gets another copy, and
-        exactly what the person allowed runs: no later gate may rewrite it.
+        exactly what the person allowed runs: no later gate may rewrite it. What the person edited passes all gates
+        again, from the first: one that has its answer about these very arguments does not ask again.
         """
-        seen_for = ""
-        for gate in self.gates:
+        seen_for, edited_at, edits, at = "", -1, 0, 0
+        answered: set[tuple[int, bytes]] = set()
+        while at < len(self.gates):
+            index, gate = at, self.gates[at]
+            at += 1
             who = getattr(gate, "name", "a gate")
             try:
                 call = ToolCall(name=name, input=copy_json(arguments), caller=caller, call_id=call_id)
                 decision = await gate(call)
             except Exception:
                 logger.exception("%s failed on %r, so the call is refused", who, name)
-                return ToolResult.error(f"{name} was refused: a check before it failed", Failure.REFUSED)
+                return _refuse_call(name, "a check before it failed")
             by_person = isinstance(decision, Ask)
             if isinstance(decision, Ask):
+                if (index, _as_text(arguments)) in answered:
+                    continue
                 shown = ToolCall(name=name, input=copy_json(arguments), caller=caller, call_id=call_id)
-                decision, seen_for = await self._ask_person(shown, decision, who, approving), who
+                decision, seen_for, edited_at = await self._ask_person(shown, decision, who, approving), who, -1
             match decision:
                 case Deny(reason=reason):
-                    return ToolResult.error(f"{name} was refused: {reason}", Failure.REFUSED)
+                    return _refuse_call(name, reason)
                 case Rewrite(input=Mapping() as rewritten):
                     again = await self._validate_copy(name, registered, rewritten)
                     if isinstance(again, ToolResult):
                         logger.error("%s rewrote the arguments of %r to invalid ones", who, name)
                         return again
-                    if seen_for and not by_person and _as_text(again) != _as_text(arguments):
-                        logger.error("%s would rewrite arguments of %r that a person allowed", who, name)
-                        reason = f"{who} would change what a person was shown and allowed for {seen_for}"
-                        remedy = f"it must come before it (`Hooks(before=[{seen_for!r}])`)"
-                        return ToolResult.error(f"{name} was refused: {reason}; {remedy}", Failure.REFUSED)
+                    if seen_for and _as_text(again) != _as_text(arguments):
+                        if by_person:
+                            edits, edited_at, at = edits + 1, index, 0
+                        elif index <= edited_at:  # what a person edited passes it again, and so what it made of that
+                            seen_for = ""
+                        else:
+                            logger.error("%s would rewrite arguments of %r that a person allowed", who, name)
+                            reason = f"{who} would change what a person was shown and allowed for {seen_for}"
+                            return _refuse_call(
+                                name, f"{reason}; it must come before it (`Hooks(before=[{seen_for!r}])`)"
+                            )
+                    if edits > MOST_EDITS:
+                        logger.error("arguments of %r were edited %s times, so the call is refused", name, edits)
+                        return _refuse_call(name, f"its arguments were edited more than {MOST_EDITS} times")
                     arguments = again
+                    answered.update({(index, _as_text(again))} if by_person else ())
                     logger.info("%s rewrote the arguments of %r", who, name)
                 case Allow() | None:
-                    continue
+                    answered.update({(index, _as_text(arguments))} if by_person else ())
                 case _:  # pyright: ignore[reportUnnecessaryComparison] - gates are third-party code
                     logger.error("%s returned no valid decision on %r, so the call is refused", who, name)
-                    return ToolResult.error(f"{name} was refused: a check before it failed", Failure.REFUSED)
+                    return _refuse_call(name, "a check before it failed")
         return arguments
 
     def copy_for_observers(self, arguments: dict[str, Any] | ToolResult, given: Any) -> Any:
@@ -156,6 +176,10 @@ class Gates:
         if self.approve is None:
             return Deny(f"{who} requires an approval ({ask.reason}), and no person can be asked here")
         return await self.approve(call, ask, who, approving)
+
+
+def _refuse_call(name: str, reason: str) -> ToolResult:
+    return ToolResult.error(f"{name} was refused: {reason}", Failure.REFUSED)
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})

@@ -153,7 +153,7 @@ async def test_bad_settings_that_come_from_a_file_leave_the_plugin_running_and_d
         await recorded.host.apply_plugins([found(plugin, settings={"volum": 3})])
         assert recorded.contexts[0].settings == Some(volume=2)
         assert recorded.view("a").state == "degraded"
-        assert "volum: unknown key; did you mean 'volume'?; the previous settings stay" in (
+        assert "there is no setting 'volum'; did you mean 'volume'?; the previous settings stay" in (
             recorded.view("a").error or ""
         )
     assert len([status for status in recorded.statuses if status[1] == "degraded"]) == 1

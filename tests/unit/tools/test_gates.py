@@ -226,6 +226,46 @@ async def test_a_person_who_is_asked_decides(said: Any, expected: Any) -> None:
         assert result.text.startswith(expected)
 
 
+async def test_what_a_person_edits_passes_every_gate_again_and_its_asker_asks_once_about_it() -> None:
+    """`small` forbids more than 5 and comes first; `careful` asks about everything, and forbids more than 3 itself."""
+    asked: list[tuple[str, int]] = []
+    edits: dict[tuple[str, int], Any] = {}
+
+    async def approve(call: ToolCall, _: Ask, asked_by: str, __: object) -> Any:
+        asked.append((asked_by, call.input["n"]))
+        return edits.get((asked_by, call.input["n"]), Allow())
+
+    def small(call: ToolCall) -> Decision:
+        n = call.input["n"]
+        return Deny("more than 5") if n > 5 else Rewrite({**call.input, "n": 0}) if n < 0 else Allow()
+
+    def careful(call: ToolCall) -> Decision:
+        return Deny("more than 3") if call.input["n"] > 3 else Ask("sure?")
+
+    gates = [gate(small, "small"), gate(careful, "careful"), gate(lambda call: Ask("really?"), "other")]
+    bench = Bench(gates=gates, approve=approve)
+
+    async def call_edited(**given: Any) -> ToolResult:
+        asked.clear()
+        edits.clear()
+        edits.update({("careful", 1): Rewrite({"n": given["to"]}), **given.get("more", {})})
+        return await bench.call({"n": 1})
+
+    assert (await call_edited(to=9)).text == "t was refused: more than 5"
+    assert (await call_edited(to=4)).text == "t was refused: more than 3"
+    assert (await call_edited(to=2)).structured == {"n": 2, "unit": "m"}
+    assert asked == [("careful", 1), ("other", 2)]
+    assert (await call_edited(to=-7)).structured == {"n": 0, "unit": "m"}
+    assert asked == [("careful", 1), ("careful", 0), ("other", 0)], "made anew by a gate, so it is asked about anew"
+    assert (await call_edited(to=2, more={("other", 2): Rewrite({"n": 8})})).text == "t was refused: more than 5"
+    assert (await call_edited(to=2, more={("other", 2): Rewrite({"n": 3})})).structured == {"n": 3, "unit": "m"}
+    assert asked == [("careful", 1), ("other", 2), ("careful", 3)]
+    loop = {(who, n): Rewrite({"n": -n - 100}) for who, n in (("careful", 0), ("other", 0))}
+    endless = await call_edited(to=-7, more=loop)
+    assert "edited more than 10 times" in endless.text
+    assert len(asked) == 11
+
+
 async def test_the_dispatchers_own_gates_come_before_those_of_plugins() -> None:
     order: list[str] = []
     own = [gate(lambda _: order.append("own 1")), gate(lambda _: order.append("own 2"))]

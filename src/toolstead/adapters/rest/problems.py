@@ -225,7 +225,7 @@ def explain_failures(handler: Handler, *, unknown: ProblemKind | None = NOT_FOUN
         except InvalidFileError as error:
             return problem_response(BAD_FILE, write_sentence(error), instance=request.path, field=error.field)
         except PluginError as error:
-            detail = f"{error.field}: {error.reason.removesuffix('.')}."
+            detail = f"{error.field}: {error.reason.rstrip('.')}{'' if error.reason.endswith('?') else '.'}"
             return problem_response(BAD_PLUGIN, detail, instance=request.path, plugin=error.plugin, field=error.field)
         except (StorageError, StateError) as error:
             return problem_response(STORAGE, write_sentence(error), instance=request.path, headers=(RETRY_AFTER,))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -101,9 +101,11 @@ class _Waiting:
         decided: How it was decided, in words, where that was not done here.
         draft: The arguments as they were edited, which may be no JSON yet.
         edited: The arguments that an allowed call gets instead.
+        approvals: Where arguments are checked.
     """
 
     question: Question
+    approvals: InProcessApprovals | HttpApprovals
     decided: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     draft: str | None = None
     edited: dict[str, Any] | None = None
@@ -158,7 +160,7 @@ class ApprovalPrompts:
         """Ask about a call, after those that wait already; each is asked once."""
         if question.id in self._known:
             return
-        self._known[question.id] = waiting = _Waiting(question)
+        self._known[question.id] = waiting = _Waiting(question, self._approvals)
         if not has_terminal():
             click.echo(_describe_wait(question), err=True)
             return
@@ -191,8 +193,7 @@ class ApprovalPrompts:
                 await self._approvals.decide_approval(waiting.question.id, decision, input=edited, reason=reason)
             except InvalidApprovalError as error:
                 waiting.edited = None
-                problems = "\n".join(f"  {escape_unseen(problem, 'prose')}" for problem in error.problems)
-                click.echo(f"{paint_text('these arguments do not fit the tool:', 'bad')}\n{problems}", err=True)
+                _show_problems(error.problems)
                 continue
             except ApprovalDecidedError as error:
                 click.echo(f"too late: {_describe_decision(error.decision, error.reason)}", err=True)
@@ -247,7 +248,7 @@ async def _read_decision(waiting: _Waiting, *, takes_interrupt: bool) -> tuple[A
             case "e" | "edit" if not rest:
                 await _edit(waiting)
             case "v" | "view" if not rest:
-                _show_call(waiting, most=None)
+                _show_call(waiting.question, waiting.edited, most=None)
             case _:
                 click.echo(
                     "y allows the call; n denies it, and `n BECAUSE` says why; e edits its arguments first;"
@@ -265,8 +266,21 @@ async def _edit(waiting: _Waiting) -> None:
         waiting.draft = error.draft or waiting.draft
         click.echo(f"{paint_text('not taken:', 'bad')} {escape_unseen(str(error), 'prose')}", err=True)
         return
+    try:
+        problems = await waiting.approvals.find_problems(waiting.question.tool, edited)
+    except ToolsteadError:  # the answer is checked again, and what is wrong with the server is said then
+        problems = []
+    if problems:
+        click.echo(paint_text("not taken: the call stays as it was", "bad"), err=True)
+        _show_problems(problems)
+        return
     waiting.edited = None if edited == waiting.question.input else edited
-    _show_call(waiting, most=MOST_LINES)
+    _show_call(waiting.question, waiting.edited, most=MOST_LINES)
+
+
+def _show_problems(problems: Iterable[str]) -> None:
+    lines = "\n".join(f"  {escape_unseen(problem, 'prose')}" for problem in problems)
+    click.echo(f"{paint_text('these arguments do not fit the tool:', 'bad')}\n{lines}", err=True)
 
 
 def _show_question(question: Question) -> None:
@@ -275,13 +289,13 @@ def _show_question(question: Question) -> None:
         "\n".join(_wrap_lines(f"{question.asker} asks you to approve a call: {question.why}", terminal_width())),
         err=True,
     )
-    _show_call(_Waiting(question), most=MOST_LINES)
+    _show_call(question, None, most=MOST_LINES)
     limit = f"; no answer in {describe_seconds(left)} is a no" if left > 0 else ""
     click.echo(paint_text(f"  y allows, n denies, e edits the arguments{limit}", "dim"), err=True)
 
 
-def _show_call(waiting: _Waiting, *, most: int | None) -> None:
-    lines = render_call(waiting.question.tool, waiting.question.input if waiting.edited is None else waiting.edited)
+def _show_call(question: Question, edited: Mapping[str, Any] | None, *, most: int | None) -> None:
+    lines = render_call(question.tool, question.input if edited is None else edited)
     click.echo("\n".join(lines[:most]), err=True)
     if most is not None and len(lines) > most:
         click.echo(paint_text(f"  and {len(lines) - most:,} lines more; v shows all", "warning"), err=True)

@@ -93,7 +93,7 @@ def chat(invocation: CommandContext, *, url: str | None, goes_on: bool, thread: 
             reader.close()
             signal.signal(signal.SIGINT, before)
 
-    return run_with_client(invocation, url, talk)
+    return run_with_client(invocation, url, talk, owns_output=False)
 
 
 def _ignore_signal(_number: int, _frame: object) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 import msgspec
 
-from toolstead.app.config_file import ConfigFile, list_layers
+from toolstead.app.config_file import ConfigFile, find_path, list_layers
 from toolstead.app.layers import Explained
 from toolstead.app.masks import mask_value
 from toolstead.app.server_file import ServerFile
@@ -17,6 +17,7 @@ from toolstead.app.toml_text import toml_key, toml_value
 from toolstead.console.cli.columns import render_table
 from toolstead.console.cli.group import DONE, WRONG_USAGE, CommandGroup, common_options, examples, json_option
 from toolstead.console.cli.invocation import CommandContext
+from toolstead.console.cli.own_output import claim_output
 from toolstead.nearest_names import find_nearest
 
 _WIDTH = 80
@@ -72,6 +73,12 @@ def set_value(invocation: CommandContext, *, key: str, value: str, scope: str, a
     file = _choose_file(invocation, scope)
     written = file.set_value(key, value)
     _report_change(invocation, file, key, written=written, as_json=as_json)
+    path = find_path(key)
+    if path[0] == "plugins" and len(path) > 1:
+        with claim_output():
+            slip = invocation.find_plugin_defaults().find_slip(path, written)
+        if slip:
+            click.echo(f"note: {slip}", err=True)
 
 
 @config.command("unset", epilog=examples("toolstead config unset runtime.model"))
@@ -130,7 +137,8 @@ def _report_change(
     elif found is not None and written is not _NOTHING and str(file.path) not in found.origin:
         click.echo(f"{found.origin} counts before it: {toml_value(found.value)}", err=True)
     if (server := ServerFile(places.data).find_server(places.project)) is not None:
-        click.echo(f"The server at {server.url} reads it when it starts again.", err=True)
+        when = "with `toolstead tools reload`" if key.startswith("plugins.") else "when it starts again"
+        click.echo(f"The server at {server.url} reads it {when}.", err=True)
 
 
 @config.command(
@@ -144,7 +152,23 @@ def explain(invocation: CommandContext, key: str | None, as_json: bool) -> None:
 
     KEY is one setting (tools.timeout) or a section (tools); without it all are shown.
     """
-    shown = _choose_values(invocation.load().explain_values(), key)
+    explained = invocation.load().explain_values()
+    if key is not None and key.startswith("plugins."):
+        name = find_path(key)[1]
+        given = {item.path for item in explained}
+        with claim_output():
+            defaults = invocation.find_plugin_defaults().read_defaults(name)
+        explained += [
+            Explained(
+                key=toml_key(("plugins", name, setting)),
+                path=("plugins", name, setting),
+                value=mask_value(("plugins", name, setting), value),
+                origin="default",
+            )
+            for setting, value in defaults.items()
+            if ("plugins", name, setting) not in given
+        ]
+    shown = _choose_values(explained, key)
     if as_json:
         click.echo(_as_json(shown))
     else:

@@ -9,9 +9,11 @@ import functools
 import importlib
 import json
 import logging
+import os
 import shutil
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +22,7 @@ import click
 
 from toolstead.console.cli.colour import Kind, paint_text
 from toolstead.console.cli.invocation import CommandContext
+from toolstead.console.cli.own_output import find_output
 from toolstead.errors import ToolsteadError
 from toolstead.nearest_names import suggest
 from toolstead.schema.visible import escape_unseen, is_plain
@@ -247,6 +250,7 @@ def run_with_client(
     act: Callable[..., Coroutine[Any, Any, _T]],
     *,
     level: int = logging.ERROR,
+    owns_output: bool = True,
 ) -> _T:
     """Act with a client of the server at `url`, else of this project's running server, else of this process.
 
@@ -272,17 +276,25 @@ def run_with_client(
         async with open_client(places, invocation.make_stead, url=url, read_token=read_token) as client:
             return await act(client)
 
-    return invocation.run(main(), level=level)
+    return invocation.run(main(), level=level, owns_output=owns_output)
 
 
 def terminal_width() -> int:
     """How wide texts are set: as the terminal, and at most 100 columns."""
-    return min(shutil.get_terminal_size((80, 24)).columns, 100)
+    return min(_count_columns(), 100)
 
 
 def table_width() -> int | None:
     """How wide tables are: as the terminal. In a file or a pipe nothing is cut, so None."""
-    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else None
+    return _count_columns() if find_output().isatty() else None
+
+
+def _count_columns() -> int:
+    if columns := shutil.get_terminal_size((0, 0)).columns:  # as COLUMNS says, or the terminal behind descriptor 1
+        return columns
+    with suppress(OSError):
+        return os.get_terminal_size(find_output().fileno()).columns or 80
+    return 80
 
 
 def examples(*lines: str) -> str:
@@ -297,7 +309,7 @@ def count_noun(number: int, noun: str) -> str:
 
 def echo_text(text: str, *, nl: bool = True, err: bool = False, kind: Kind | None = None) -> None:
     """Print what a model or a client wrote: as it is into a file or a pipe; on a terminal without what steers it."""
-    stream = sys.stderr if err else sys.stdout
+    stream = sys.stderr if err else find_output()
     shown = escape_unseen(text, "prose") if stream.isatty() else text
     click.echo(shown if kind is None else paint_text(shown, kind), nl=nl, err=err)
 
@@ -305,7 +317,7 @@ def echo_text(text: str, *, nl: bool = True, err: bool = False, kind: Kind | Non
 def echo_json(value: Any) -> None:
     """Print JSON, letters as they are; on a terminal, as escapes where something in it cannot be seen."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    is_seen = is_plain(text, "prose") or not sys.stdout.isatty()
+    is_seen = is_plain(text, "prose") or not find_output().isatty()
     click.echo(text if is_seen else json.dumps(value, indent=2))
 
 

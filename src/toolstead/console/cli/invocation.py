@@ -29,6 +29,7 @@ from toolstead.errors import PythonFileError, ToolsteadError
 if TYPE_CHECKING:
     from toolstead.app.layers import LoadedSettings
     from toolstead.app.places import Places
+    from toolstead.app.plugin_defaults import PluginDefaults
     from toolstead.app.stead import Toolstead
     from toolstead.console.cli.log_lines import LogFormat
 
@@ -74,6 +75,14 @@ class CommandContext:
         trust.refresh_approval()
         return settings_for(places, overrides=self.overrides, approved_config=trust.approved_config())
 
+    def find_plugin_defaults(self) -> PluginDefaults:
+        """What may be set for the plugins of this project."""
+        from toolstead.app.plugin_defaults import PluginDefaults
+        from toolstead.app.trust.approved import ProjectTrust
+
+        places = self.find_places()
+        return PluginDefaults(places, ProjectTrust(places))
+
     def make_stead(
         self, *, watch: bool = False, tools_dir: Path | None = None, follow: bool = False, ask: bool = True
     ) -> Toolstead:
@@ -93,12 +102,23 @@ class CommandContext:
             from toolstead.console.cli.approving import offer_approval
 
             offer_approval(ProjectTrust(self.find_places()))
+        for override in self.overrides:
+            if override.startswith("plugins."):
+                self._mention_plugin(override)
         stead = Toolstead(
             self.project, tools_dir=tools_dir, overrides=self.overrides, watch=watch, follow=follow, takes_over=watch
         )
         if self.verbose:
             stead.log_calls()
         return stead
+
+    def _mention_plugin(self, override: str) -> None:
+        """Name the nearest where no plugin here is called as `--set` has it; it may be installed elsewhere."""
+        from toolstead.app.toml_text import split_key
+
+        found = split_key(override)
+        if found is not None and len(found[0]) > 1 and (slip := self.find_plugin_defaults().find_name(found[0][1])):
+            print(f"note: --set {override.partition('=')[0]}: {slip}", file=sys.stderr)
 
     def _make_stead_of_file(self, path: Path, *, watch: bool) -> Toolstead:
         """A stead with the tools of a Python file alone; or the file's own, with its tools.
@@ -138,6 +158,7 @@ class CommandContext:
         *,
         level: int = logging.WARNING,
         loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+        owns_output: bool = True,
     ) -> _T:
         """Run to the end, with the log at the level that `-v` asks for.
 
@@ -145,6 +166,7 @@ class CommandContext:
             main: What to run.
             level: The log's level without `-v`.
             loop_factory: Makes the event loop; asyncio's own unless given.
+            owns_output: What is printed by other code than the command's goes to stderr.
         """
         chosen = {0: level, 1: logging.INFO}.get(self.verbose, logging.DEBUG)
         logging.getLogger("toolstead").setLevel(chosen)
@@ -154,7 +176,12 @@ class CommandContext:
             set_log_lines(self.log_format or "text")
         # Every command reports that a project's own tools are skipped.
         logging.getLogger("toolstead.trust").setLevel(min(chosen, logging.WARNING))
-        return run_to_the_end(_until_terminated(main), loop_factory)
+        if not owns_output:
+            return run_to_the_end(_until_terminated(main), loop_factory)
+        from toolstead.console.cli.own_output import claim_output
+
+        with claim_output():
+            return run_to_the_end(_until_terminated(main), loop_factory)
 
     def run_server(
         self,
@@ -164,7 +191,7 @@ class CommandContext:
         """Run a server. Nothing is collected until `collect_seldom`: a start makes many objects, and hardly a cycle."""
         gc.disable()
         try:
-            return self.run(main, loop_factory=loop_factory)
+            return self.run(main, loop_factory=loop_factory, owns_output=False)
         except ToolsteadError as error:
             if self.log_format != "json":
                 raise

@@ -26,6 +26,7 @@ from toolstead.console.cli.group import (
     table_width,
     url_option,
 )
+from toolstead.errors import PluginError, RefusedRequestError, ToolsteadError
 from toolstead.nearest_names import suggest
 
 _WIDEST_STATE = len("disabled")
@@ -90,8 +91,16 @@ async def enable_plugin(client: SteadClient, *, name: str, pairs: tuple[str, ...
 
     KEY:=null resets a setting.
     """
-    settings = _read_settings(pairs, (await _find_plugin(client, name))["settings"])
-    return _print_outcome(await client.change_plugin(name, enabled=True, settings=settings or None), as_json)
+    before = await _find_plugin(client, name)
+    settings = _read_settings(pairs, before["settings"])
+    try:
+        changed = await client.change_plugin(name, enabled=True, settings=settings or None)
+    except (PluginError, RefusedRequestError) as error:
+        if (reason := _read_refusal(error)) is None:
+            raise
+        outcome = "changed" if before["enabled"] else "enabled"
+        raise ToolsteadError(f"{name} was not {outcome}: {reason} Nothing was changed.") from None
+    return _print_outcome(changed, as_json)
 
 
 @plugins.command("disable", epilog=examples("toolstead plugins disable web"))
@@ -127,6 +136,19 @@ async def _find_plugin(client: SteadClient, name: str) -> dict[str, Any]:
         hint = suggest(name, known, otherwise="`toolstead plugins list` shows them all")
         raise click.UsageError(f"unknown plugin {name[:100]!r}; {hint}")
     return known[name]
+
+
+def _read_refusal(error: PluginError | RefusedRequestError) -> str | None:
+    """Why settings do not fit, as a sentence, here or at a server; None where something else was refused."""
+    if isinstance(error, PluginError):
+        field, reason = error.field, error.reason
+    else:
+        field, reason = str(error.problem.get("field")), str(error.problem.get("detail"))
+        if "plugin" not in error.problem:
+            return None
+    reason = reason.removeprefix(f"{field}: ").removesuffix(".")
+    reason = reason if field == "settings" else f"{field}: {reason}"
+    return reason if reason.endswith(("?", "!")) else f"{reason}."
 
 
 def _print_outcome(plugin: Mapping[str, Any], as_json: bool) -> int:

@@ -22,6 +22,7 @@ from toolstead.console.cli.colour import Kind, has_colour
 from toolstead.console.cli.columns import fit_text, measure_text
 from toolstead.console.cli.group import DONE, FAILED, echo_text
 from toolstead.console.cli.markdown_text import MarkdownPainter
+from toolstead.console.cli.own_output import find_output
 from toolstead.console.cli.status_line import INTERVAL, StatusLine
 from toolstead.console.cli.written_call import find_written_call
 from toolstead.schema.visible import escape_unseen
@@ -257,8 +258,8 @@ class _AnswerText:
 
     def __init__(self, status: StatusLine) -> None:
         self._status = status
-        self._is_terminal = sys.stdout.isatty()
-        self._painter = MarkdownPainter() if has_colour(sys.stdout) else None
+        self._is_terminal = find_output().isatty()
+        self._painter = MarkdownPainter() if has_colour(find_output()) else None
         self._text, self._line = "", ""
         self._is_open = self._was_shown = False
 
@@ -314,7 +315,7 @@ class _AnswerText:
             echo_text(text, nl=False)
         else:
             click.echo(text, nl=False)
-        sys.stdout.flush()
+        find_output().flush()
         if self._is_terminal:
             self._line = click.unstyle(f"{self._line}{text}".rpartition("\n")[2])
 

@@ -16,6 +16,7 @@ import click
 from toolstead.app.terminal import can_redraw
 from toolstead.console.cli.colour import paint_text
 from toolstead.console.cli.columns import fit_text
+from toolstead.console.cli.own_output import find_output
 
 INTERVAL = 0.1
 """Seconds between two looks of the line."""
@@ -97,6 +98,6 @@ class StatusLine:
 
 def _write(text: str) -> None:
     # Not by click, which looks for a terminal each time and takes the sequences away where it sees none.
-    sys.stdout.flush()
+    find_output().flush()
     sys.stderr.write(text)
     sys.stderr.flush()
