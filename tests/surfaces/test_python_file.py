@@ -95,6 +95,58 @@ async def test_a_files_tools_are_served_over_mcp_under_its_name_and_no_others(cr
         assert not [line for line in wire.program.stderr.splitlines() if "toolstead" in line]
 
 
+NOISY = """
+import asyncio, atexit, sys
+from toolstead import tool
+
+print("at import")
+atexit.register(print, "at the end")
+
+
+@tool
+def chat() -> str:
+    '''Print, without flushing.'''
+    print("in a call")
+    return "printed"
+
+
+@tool
+async def leave(wait: bool) -> str:
+    '''Leave, as a script does.'''
+    if wait:
+        await asyncio.sleep(0)
+    sys.exit(3)
+"""
+
+
+async def test_what_a_file_prints_without_flushing_never_reaches_the_wire_and_is_seen_at_once(
+    home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    async with wire_to([*TOOLSTEAD, "mcp", "noisy.py"], tmp_path, env={"PYTHONUNBUFFERED": ""}) as wire:
+        await wire.shake_hands()
+        assert (await wire.call(1, "chat"))["result"]["content"][0]["text"] == "printed"
+        await wire.program.stderr_with("at import\nin a call\n")
+        wire.close()
+        assert await wire.program.line() == b""
+        assert await wire.program.ended() == 0
+        assert wire.program.stderr.endswith("in a call\nat the end\n")
+
+
+@pytest.mark.parametrize("wait", [False, True])
+async def test_a_tool_that_exits_is_a_crash_of_its_own_and_the_server_goes_on(
+    wait: bool, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    async with wire_to([*TOOLSTEAD, "mcp", "noisy.py"], tmp_path) as wire:
+        await wire.shake_hands()
+        answer = (await wire.call(1, "leave", {"wait": wait}))["result"]
+        assert answer["isError"]
+        assert answer["content"][0]["text"].startswith("leave crashed (id ")
+        assert (await wire.call(2, "chat"))["result"]["content"][0]["text"] == "printed"
+        assert "SystemExit: 3" in wire.program.stderr
+
+
 async def test_a_change_of_the_file_is_taken_in_and_a_bad_one_keeps_the_last_good_tools(tmp_path: Path) -> None:
     file = tmp_path / "my_tools.py"
     file.write_text(FILE)
@@ -262,7 +314,7 @@ def test_a_function_that_never_ends_does_not_hold_up_the_end_of_a_program(home: 
         check=False,
         timeout=PATIENCE,
     )
-    assert ended.stdout == "endless did not finish within 0.2 seconds, ignored its cancellation and was abandoned\n"
+    assert ended.stdout.startswith("endless did not finish within 0.2 seconds; it goes on in the background")
     assert ended.returncode == 0
 
 
