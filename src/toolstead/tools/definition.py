@@ -86,6 +86,17 @@ class RegisteredTool:
         is_equal = self.tool == other.tool and self.info == other.info
         return is_equal and _encode_schemas(self.info) == _encode_schemas(other.info)
 
+    def is_listed_as(self, other: RegisteredTool) -> bool:
+        """Whether a list of tools shows the same: a stale tool, or another handler, is not seen there."""
+        mine, theirs = self.info, other.info
+        is_equal = (mine.name, mine.title, mine.description, mine.annotations) == (
+            theirs.name,
+            theirs.title,
+            theirs.description,
+            theirs.annotations,
+        )
+        return is_equal and _encode_schemas(mine) == _encode_schemas(theirs)
+
 
 def _no_file() -> None:
     """A tool that is written in no file."""
