@@ -161,6 +161,62 @@ async def test_a_change_of_the_file_is_taken_in_and_a_bad_one_keeps_the_last_goo
         assert await names(wire) == ["shout", "books__journal"]
 
 
+TWO = """
+from toolstead import tool
+
+@tool
+def one() -> str:
+    'One.'
+    return "1"
+
+@tool
+def two() -> str:
+    'Two.'
+    return "2"
+"""
+
+
+async def test_a_tool_that_became_bad_keeps_its_last_good_version_and_the_log_says_where_once(tmp_path: Path) -> None:
+    file = tmp_path / "my_tools.py"
+    file.write_text(TWO)
+    async with wire_to([*TOOLSTEAD, "mcp", "my_tools.py"], tmp_path) as wire:
+        await wire.shake_hands()
+        assert await names(wire) == ["one", "two"]
+        file.write_text(TWO.replace("    'Two.'\n", ""))
+        fault = "my_tools.py:9: tool 'two': description: a sentence for the model is needed"
+        await wire.program.stderr_with(fault)
+        file.write_text(TWO.replace("    'Two.'\n", "").replace("def one", "def three"))
+        await until(lambda: listed(wire, ["two", "three"]))
+        assert (await wire.call(1, "two"))["result"]["content"][0]["text"] == "2"
+        assert wire.program.stderr.count("tool 'two'") == 1
+        assert "its last good version stays" in wire.program.stderr
+        file.write_text(TWO + "@tool(name='two')\ndef three() -> str:\n    'Three.'\n    return '3'\n")
+        await wire.program.stderr_with(
+            "my_tools.py:13: tool 'two': name: a second tool is called 'two' (the first is at"
+        )
+
+
+async def test_a_reload_that_leaves_the_list_as_it_is_notifies_no_client(tmp_path: Path) -> None:
+    file = tmp_path / "my_tools.py"
+    file.write_text(TWO)
+    async with wire_to([*TOOLSTEAD, "mcp", "my_tools.py"], tmp_path) as wire:
+        await wire.shake_hands()
+        assert await names(wire) == ["one", "two"]
+        file.write_text(TWO + "this is no Python")
+        await wire.program.stderr_with("its last good tools stay")
+        file.write_text(TWO.replace('"2"', '"3"'))
+        await until(lambda: answers(wire, "two", "3"))
+        assert wire.heard == []
+        file.write_text(TWO.replace("def two", "def three"))
+        await until(lambda: listed(wire, ["one", "three"]))
+        await until(lambda: answers(wire, "one", "1") if not wire.heard else True)
+        assert [one["method"] for one in wire.heard] == ["notifications/tools/list_changed"]
+
+
+async def answers(wire: Wire, name: str, text: str) -> bool:
+    return (await wire.call("ask", name))["result"]["content"][0]["text"] == text
+
+
 async def listed(wire: Wire, wanted: list[str]) -> bool:
     return await names(wire) == wanted
 
@@ -212,7 +268,25 @@ async def test_a_file_with_a_stead_of_its_own_is_served_as_that_says(crowded: Pa
         ("\n1 / 0", "bad.py cannot be served: ZeroDivisionError: division by zero (HERE/bad.py:2)"),
         (
             "import not_there",
-            "bad.py cannot be served: ModuleNotFoundError: No module named 'not_there' (HERE/bad.py:1)",
+            (
+                "bad.py cannot be served: ModuleNotFoundError: No module named 'not_there' (HERE/bad.py:1); this "
+                f"toolstead runs in the environment {sys.prefix}, which has no such module: install toolstead in the "
+                "environment of your project (`pip install /path/to/clone`), and run the `toolstead` in its bin folder"
+            ),
+        ),
+        (
+            "import asyncio\n\nasync def main():\n    pass\n\nasyncio.run(main())",
+            (
+                "bad.py cannot be served: bad.py starts a server or loop itself when it is imported (HERE/bad.py:6): "
+                'put that under `if __name__ == "__main__":`'
+            ),
+        ),
+        (
+            "from toolstead import tool\n\n@tool\ndef f():\n    return 1\n",
+            (
+                "bad.py cannot be served: tool 'f': description: a sentence for the model is needed; @tool takes the "
+                "docstring (HERE/bad.py:3)"
+            ),
         ),
         (
             "from toolstead import tool\n\n@tool\ndef f(*rest):\n    '''F.'''\n",
