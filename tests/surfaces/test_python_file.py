@@ -303,6 +303,10 @@ async def test_a_file_with_a_stead_of_its_own_is_served_as_that_says(crowded: Pa
                 "the top level"
             ),
         ),
+        (
+            OWN + "\ndef plain(): pass\n\ntools = [shout, plain]",
+            "bad.py cannot be served: the list 'tools' has the plain function 'plain' in it; put @tool above its `def`",
+        ),
         (OWN + "\nanother = Toolstead()", "bad.py has 2 Toolstead objects; keep one at the top level"),
         (
             OWN + "\nfrom toolstead import Plugin\nplugin = Plugin(name='books')",

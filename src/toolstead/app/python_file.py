@@ -17,7 +17,7 @@ import re
 import sys
 import traceback
 import types
-from collections.abc import Awaitable, Callable, Collection, Generator
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
@@ -148,7 +148,8 @@ class PythonFile:
     def _run(self, content: bytes) -> None:
         self._content = content
         try:
-            found = [value for name, value in vars(self._execute(content)).items() if not name.startswith("_")]
+            module = self._execute(content)
+            found = {name: value for name, value in vars(module).items() if not name.startswith("_")}
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -195,8 +196,15 @@ class PythonFile:
             exec(code, module.__dict__)  # noqa: S102 - the user names the file to be run
         return module
 
-    def _take(self, found: Collection[Any]) -> None:
+    def _take(self, named: Mapping[str, Any]) -> None:
         """Take over what stands at the top level, each thing once."""
+        found = list(named.values())
+        for name, value in named.items():
+            if (plain := _find_plain_function(name, value)) is not None:
+                raise PythonFileError(
+                    f"{self._shown} cannot be served: the list {name!r} has the plain function {plain!r} in it; put "
+                    "@tool above its `def`"
+                )
         steads = _distinct([value for value in found if isinstance(value, self._stead)])
         if len(steads) > 1:
             raise PythonFileError(f"{self._shown} has {len(steads)} Toolstead objects; keep one at the top level")
@@ -269,6 +277,16 @@ def _list_tools(value: Any) -> list[Tool]:
         items = cast("list[Any] | tuple[Any, ...]", value)
         return list(items) if all(isinstance(item, Tool) for item in items) else []
     return []
+
+
+def _find_plain_function(name: str, value: Any) -> str | None:
+    """The first function without `@tool` in a list of tools: one with a tool in it, or one that is called so."""
+    if not isinstance(value, list | tuple):
+        return None
+    items = cast("list[Any] | tuple[Any, ...]", value)
+    functions = [item.__name__ for item in items if inspect.isfunction(item)]
+    is_meant = name == "tools" or any(isinstance(item, Tool) for item in items)
+    return functions[0] if functions and is_meant else None
 
 
 def _distinct(values: list[Any]) -> list[Any]:

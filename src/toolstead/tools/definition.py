@@ -114,7 +114,7 @@ def define_tool(
         raise DefinitionError(
             tool=escape_unseen(str(getattr(tool, "__name__", tool))[:80]),
             field="tool",
-            reason="a Tool is needed; decorate an async function with @tool, or build Tool(name=…, …)",
+            reason="a Tool is needed; put @tool above the function, or build Tool(name=…, …)",
         )
     _check_name(tool.name)
     if not isinstance(tool.description, str) or not tool.description.strip():  # pyright: ignore[reportUnnecessaryIsInstance] - as above
