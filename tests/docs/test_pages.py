@@ -3,7 +3,8 @@
 A file is written, a program is started, a command is typed, and what the page shows of its output is looked for in
 what is printed: line by line, in order; `…` stands for anything, and ids, times and sizes for themselves. So is what
 Python shows behind a `print`, as `# → text`. A comment above a block says what is special:
-`<!-- run: exit=2 needs=model server -->`, `<!-- file: ~/notes.txt -->` or `<!-- not run: why -->`. With `calls=TOOL` the model calls this tool, and answers with what it found: a TODO.
+`<!-- run: exit=2 needs=model server -->`, `<!-- file: ~/notes.txt -->` or `<!-- not run: why -->`. With
+`calls=TOOL` the model calls this tool, and answers with what it found: a TODO.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import pytest
 from tests.programs.running import TOOLSTEAD, Wire, running, text_in, wire_to
 from tests.surfaces.rest_server import Client
 from tests.waiting import PATIENCE, until
+from toolstead.adapters.installing import project_install_command
 
 FILE = '''
 from toolstead import Plugin, Tool, tool
@@ -271,7 +272,8 @@ async def test_a_file_with_a_stead_of_its_own_is_served_as_that_says(crowded: Pa
             (
                 "bad.py cannot be served: ModuleNotFoundError: No module named 'not_there' (HERE/bad.py:1); this "
                 f"toolstead runs in the environment {sys.prefix}, which has no such module: install toolstead in the "
-                "environment of your project (`pip install /path/to/clone`), and run the `toolstead` in its bin folder"
+                f"environment of your project (`{project_install_command()}`), and run the `toolstead` in its bin "
+                "folder"
             ),
         ),
         (

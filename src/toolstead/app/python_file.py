@@ -163,10 +163,12 @@ class PythonFile:
         if isinstance(error, ToolsteadError):  # its text is a sentence of ours
             return reason.removeprefix(f"{type(error).__name__}: ")
         if isinstance(error, ModuleNotFoundError):
+            from toolstead.adapters.installing import project_install_command
+
             return (
                 f"{reason}; this toolstead runs in the environment {sys.prefix}, which has no such module: install "
-                "toolstead in the environment of your project (`pip install /path/to/clone`), and run the `toolstead` "
-                "in its bin folder"
+                f"toolstead in the environment of your project (`{project_install_command()}`), and run the "
+                "`toolstead` in its bin folder"
             )
         if isinstance(error, RuntimeError) and _STARTS_A_LOOP.search(reason):
             _close_coroutines(error.__traceback__)
