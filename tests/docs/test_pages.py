@@ -1,9 +1,10 @@
 """Every block of every page is run as it stands, from top to bottom, by a reader with an empty home.
 
 A file is written, a program is started, a command is typed, and what the page shows of its output is looked for in
-what is printed: line by line, in order; `…` stands for anything, and ids, times and sizes for themselves. A comment
-above a block says what is special: `<!-- run: exit=2 needs=model server -->`, `<!-- file: ~/notes.txt -->` or
-`<!-- not run: why -->`. With `calls=TOOL` the model calls this tool, and answers with what it found: a TODO.
+what is printed: line by line, in order; `…` stands for anything, and ids, times and sizes for themselves. So is what
+Python shows behind a `print`, as `# → text`. A comment above a block says what is special:
+`<!-- run: exit=2 needs=model server -->`, `<!-- file: ~/notes.txt -->` or `<!-- not run: why -->`. With
+`calls=TOOL` the model calls this tool, and answers with what it found: a TODO.
 """
 
 from __future__ import annotations
@@ -117,6 +118,7 @@ def run_block(shell: PageShell, block: Block) -> None:
             command = f"python -m pytest -q {path.name}" if path.name.startswith("test_") else f"python '{path}'"
             ran = shell.run(command)
             assert ran.status == wanted, f"`{command}` ended with {ran.status}:\n{ran.output}"
+            look_for(re.findall(r"print\(.*\)  # → (.+)$", block.text, re.MULTILINE), ran.output, shell)
 
 
 def check_text(block: Block, shell: PageShell) -> None:

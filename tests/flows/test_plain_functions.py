@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import threading
 from dataclasses import dataclass
+from datetime import date
+from enum import Enum
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,7 +88,10 @@ async def test_at_the_deadline_the_caller_goes_on_and_the_thread_learns_that_nob
     async with memory_stead(slow) as stead:
         result = await stead.call("slow")
         assert result.failure is Failure.TIMEOUT
-        assert result.text == "slow did not finish within 0.05 seconds, ignored its cancellation and was abandoned"
+        assert result.text == (
+            "slow did not finish within 0.05 seconds; it goes on in the background and may still take effect: "
+            "check before calling it again"
+        )
         released.set()
         await until(lambda: seen == [False, True])
 
@@ -221,6 +228,52 @@ async def test_a_list_with_images_is_shown_item_by_item_and_any_other_is_json(
     assert made.output_schema is None
     async with memory_stead(made) as stead:
         result = await stead.call(made.name, input)
+    assert (list(result.content), result.structured, result.is_error) == (content, structured, False)
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+RICH = {
+    "day": date(2026, 1, 2),
+    "colour": Colour.RED,
+    "tags": {"a"},
+    "path": Path("/tmp/x"),
+    "sizes": [Size(1)],
+    date(2026, 1, 2): None,
+}
+BECOMES = {
+    "day": "2026-01-02",
+    "colour": "red",
+    "tags": ["a"],
+    "path": "/tmp/x",
+    "sizes": [{"width": 1}],
+    "2026-01-02": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "content", "structured"),
+    [
+        (dict, RICH, [Text(json.dumps(BECOMES, separators=(",", ":")))], BECOMES),
+        (dict[str, Any], {"of": RICH}, [Text(json.dumps({"of": BECOMES}, separators=(",", ":")))], {"of": BECOMES}),
+        (list, [Colour.RED, Size(2)], [Text('["red",{"width":2}]')], ["red", {"width": 2}]),
+        (inspect.Parameter.empty, Size(3), [Text('{"width":3}')], {"width": 3}),
+        (Any, date(2026, 1, 2), [Text("2026-01-02")], None),
+        (Any, [PIXEL, Size(4)], [PIXEL, Text('{"width":4}')], None),
+    ],
+)
+async def test_what_becomes_json_does_so_at_any_depth_whatever_the_annotation_says(
+    annotation: Any, value: Any, content: list[Any], structured: Any
+) -> None:
+    async def give() -> Any:
+        """Give it."""
+        return value
+
+    give.__annotations__["return"] = annotation
+    async with memory_stead(tool(give)) as stead:
+        result = await stead.call("give")
     assert (list(result.content), result.structured, result.is_error) == (content, structured, False)
 
 

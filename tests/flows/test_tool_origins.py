@@ -11,8 +11,8 @@ import pytest
 from toolstead import Plugin, Toolstead, tool
 from toolstead.app.places import find_places
 from toolstead.app.trust.approved import ProjectTrust, approve_changes
-from toolstead.errors import SettingsError
-from toolstead.testing import connect
+from toolstead.errors import ServeError, SettingsError
+from toolstead.testing import connect, memory_stead
 
 AGENT = "---\nname: {name}\ndescription: An agent.\n---\nBe short.\n"
 PLUGIN = """
@@ -117,3 +117,24 @@ async def test_mcp_clients_see_the_name_and_the_instructions_that_a_program_give
 def test_a_name_that_no_client_could_show_is_refused(name: str, home: Path) -> None:
     with pytest.raises(SettingsError, match="name"):
         Toolstead(name=name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"name": 5}, "Toolstead(name=…): name: text is needed, not 5"),
+        ({"plugins": [1]}, "Toolstead(plugins=…): plugins: number 1 is an int; build Plugin(name=…, …)"),
+        ({"builtin": "no"}, "Toolstead(builtin=…): builtin: True or False is needed, not 'no'"),
+    ],
+)
+def test_an_argument_of_a_wrong_kind_is_refused_in_a_sentence(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        Toolstead(**arguments)
+    assert str(refused.value) == said
+
+
+async def test_a_port_that_is_no_number_is_refused_in_a_sentence() -> None:
+    port: Any = "x"
+    async with memory_stead() as stead:
+        with pytest.raises(ServeError, match="a whole number from 0 to 65535 is needed, not 'x'"):
+            await stead.serve_http(port=port)

@@ -328,23 +328,28 @@ async def test_a_shared_server_prints_the_address_and_the_line_for_others(folder
         assert TOKEN not in said
 
 
-def test_on_a_terminal_a_server_says_what_to_type_next_and_how_it_ends(folder: Path) -> None:
+@pytest.mark.parametrize("file", [None, "one.py"])
+def test_on_a_terminal_a_server_says_what_to_type_next_and_how_it_ends(folder: Path, file: str | None) -> None:
+    if file is not None:
+        text = "from toolstead import tool\n\n@tool\ndef greet() -> str:\n    'Greet.'\n    return 'hello'\n"
+        (folder / file).write_text(text)
     ours, theirs = pty.openpty()
     environ = {**os.environ, "PATH": "/usr/bin:/bin"}
-    command = [*TOOLSTEAD, "serve", "--port", "0"]
+    command = [*TOOLSTEAD, "serve", "--port", "0", *([] if file is None else [file])]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environ)
     os.close(theirs)
     try:
         said = ""
         while "Ctrl-C stops it." not in said and select.select([ours], [], [], PATIENCE)[0]:
             said += os.read(ours, 10_000).decode().replace("\r\n", "\n")
-        found = re.search(r"^In another terminal:\n  (.+) tools list$", said, re.MULTILINE)
-        assert found, said
-        listed = subprocess.run(
-            f"{found[1]} tools list", shell=True, cwd=folder, env=environ, capture_output=True, text=True, check=False
-        )
-        assert listed.returncode == 0, listed.stderr
-        assert "sums__add" in listed.stdout
+        typed = re.findall(r"^  (.+ tools (?:list|call).*)$", said, re.MULTILINE)
+        shown = ["sums__add"] if file is None else ["greet", "hello"]
+        for line, text in zip(typed, shown, strict=True):
+            done = subprocess.run(
+                line, shell=True, cwd=folder, env=environ, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            assert text in done.stdout
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
     finally:

@@ -16,6 +16,7 @@ import pytest
 from tests.programs.running import TOOLSTEAD, Wire, running, text_in, wire_to
 from tests.surfaces.rest_server import Client
 from tests.waiting import PATIENCE, until
+from toolstead.adapters.installing import project_install_command
 
 FILE = '''
 from toolstead import Plugin, Tool, tool
@@ -95,6 +96,58 @@ async def test_a_files_tools_are_served_over_mcp_under_its_name_and_no_others(cr
         assert not [line for line in wire.program.stderr.splitlines() if "toolstead" in line]
 
 
+NOISY = """
+import asyncio, atexit, sys
+from toolstead import tool
+
+print("at import")
+atexit.register(print, "at the end")
+
+
+@tool
+def chat() -> str:
+    '''Print, without flushing.'''
+    print("in a call")
+    return "printed"
+
+
+@tool
+async def leave(wait: bool) -> str:
+    '''Leave, as a script does.'''
+    if wait:
+        await asyncio.sleep(0)
+    sys.exit(3)
+"""
+
+
+async def test_what_a_file_prints_without_flushing_never_reaches_the_wire_and_is_seen_at_once(
+    home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    async with wire_to([*TOOLSTEAD, "mcp", "noisy.py"], tmp_path, env={"PYTHONUNBUFFERED": ""}) as wire:
+        await wire.shake_hands()
+        assert (await wire.call(1, "chat"))["result"]["content"][0]["text"] == "printed"
+        await wire.program.stderr_with("at import\nin a call\n")
+        wire.close()
+        assert await wire.program.line() == b""
+        assert await wire.program.ended() == 0
+        assert wire.program.stderr.endswith("in a call\nat the end\n")
+
+
+@pytest.mark.parametrize("wait", [False, True])
+async def test_a_tool_that_exits_is_a_crash_of_its_own_and_the_server_goes_on(
+    wait: bool, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    async with wire_to([*TOOLSTEAD, "mcp", "noisy.py"], tmp_path) as wire:
+        await wire.shake_hands()
+        answer = (await wire.call(1, "leave", {"wait": wait}))["result"]
+        assert answer["isError"]
+        assert answer["content"][0]["text"].startswith("leave crashed (id ")
+        assert (await wire.call(2, "chat"))["result"]["content"][0]["text"] == "printed"
+        assert "SystemExit: 3" in wire.program.stderr
+
+
 async def test_a_change_of_the_file_is_taken_in_and_a_bad_one_keeps_the_last_good_tools(tmp_path: Path) -> None:
     file = tmp_path / "my_tools.py"
     file.write_text(FILE)
@@ -107,6 +160,62 @@ async def test_a_change_of_the_file_is_taken_in_and_a_bad_one_keeps_the_last_goo
         await wire.program.stderr_with("its last good tools stay")
         assert "my_tools.py cannot be served: SyntaxError: invalid syntax" in wire.program.stderr
         assert await names(wire) == ["shout", "books__journal"]
+
+
+TWO = """
+from toolstead import tool
+
+@tool
+def one() -> str:
+    'One.'
+    return "1"
+
+@tool
+def two() -> str:
+    'Two.'
+    return "2"
+"""
+
+
+async def test_a_tool_that_became_bad_keeps_its_last_good_version_and_the_log_says_where_once(tmp_path: Path) -> None:
+    file = tmp_path / "my_tools.py"
+    file.write_text(TWO)
+    async with wire_to([*TOOLSTEAD, "mcp", "my_tools.py"], tmp_path) as wire:
+        await wire.shake_hands()
+        assert await names(wire) == ["one", "two"]
+        file.write_text(TWO.replace("    'Two.'\n", ""))
+        fault = "my_tools.py:9: tool 'two': description: a sentence for the model is needed"
+        await wire.program.stderr_with(fault)
+        file.write_text(TWO.replace("    'Two.'\n", "").replace("def one", "def three"))
+        await until(lambda: listed(wire, ["two", "three"]))
+        assert (await wire.call(1, "two"))["result"]["content"][0]["text"] == "2"
+        assert wire.program.stderr.count("tool 'two'") == 1
+        assert "its last good version stays" in wire.program.stderr
+        file.write_text(TWO + "@tool(name='two')\ndef three() -> str:\n    'Three.'\n    return '3'\n")
+        await wire.program.stderr_with(
+            "my_tools.py:13: tool 'two': name: a second tool is called 'two' (the first is at"
+        )
+
+
+async def test_a_reload_that_leaves_the_list_as_it_is_notifies_no_client(tmp_path: Path) -> None:
+    file = tmp_path / "my_tools.py"
+    file.write_text(TWO)
+    async with wire_to([*TOOLSTEAD, "mcp", "my_tools.py"], tmp_path) as wire:
+        await wire.shake_hands()
+        assert await names(wire) == ["one", "two"]
+        file.write_text(TWO + "this is no Python")
+        await wire.program.stderr_with("its last good tools stay")
+        file.write_text(TWO.replace('"2"', '"3"'))
+        await until(lambda: answers(wire, "two", "3"))
+        assert wire.heard == []
+        file.write_text(TWO.replace("def two", "def three"))
+        await until(lambda: listed(wire, ["one", "three"]))
+        await until(lambda: answers(wire, "one", "1") if not wire.heard else True)
+        assert [one["method"] for one in wire.heard] == ["notifications/tools/list_changed"]
+
+
+async def answers(wire: Wire, name: str, text: str) -> bool:
+    return (await wire.call("ask", name))["result"]["content"][0]["text"] == text
 
 
 async def listed(wire: Wire, wanted: list[str]) -> bool:
@@ -160,7 +269,26 @@ async def test_a_file_with_a_stead_of_its_own_is_served_as_that_says(crowded: Pa
         ("\n1 / 0", "bad.py cannot be served: ZeroDivisionError: division by zero (HERE/bad.py:2)"),
         (
             "import not_there",
-            "bad.py cannot be served: ModuleNotFoundError: No module named 'not_there' (HERE/bad.py:1)",
+            (
+                "bad.py cannot be served: ModuleNotFoundError: No module named 'not_there' (HERE/bad.py:1); this "
+                f"toolstead runs in the environment {sys.prefix}, which has no such module: install toolstead in the "
+                f"environment of your project (`{project_install_command()}`), and run the `toolstead` in its bin "
+                "folder"
+            ),
+        ),
+        (
+            "import asyncio\n\nasync def main():\n    pass\n\nasyncio.run(main())",
+            (
+                "bad.py cannot be served: bad.py starts a server or loop itself when it is imported (HERE/bad.py:6): "
+                'put that under `if __name__ == "__main__":`'
+            ),
+        ),
+        (
+            "from toolstead import tool\n\n@tool\ndef f():\n    return 1\n",
+            (
+                "bad.py cannot be served: tool 'f': description: a sentence for the model is needed; @tool takes the "
+                "docstring (HERE/bad.py:3)"
+            ),
         ),
         (
             "from toolstead import tool\n\n@tool\ndef f(*rest):\n    '''F.'''\n",
@@ -176,6 +304,10 @@ async def test_a_file_with_a_stead_of_its_own_is_served_as_that_says(crowded: Pa
                 "bad.py has no tools: put @tool above a function, or make a Tool(…), a Plugin(…) or a Toolstead(…) at "
                 "the top level"
             ),
+        ),
+        (
+            OWN + "\ndef plain(): pass\n\ntools = [shout, plain]",
+            "bad.py cannot be served: the list 'tools' has the plain function 'plain' in it; put @tool above its `def`",
         ),
         (OWN + "\nanother = Toolstead()", "bad.py has 2 Toolstead objects; keep one at the top level"),
         (
@@ -262,7 +394,7 @@ def test_a_function_that_never_ends_does_not_hold_up_the_end_of_a_program(home: 
         check=False,
         timeout=PATIENCE,
     )
-    assert ended.stdout == "endless did not finish within 0.2 seconds, ignored its cancellation and was abandoned\n"
+    assert ended.stdout.startswith("endless did not finish within 0.2 seconds; it goes on in the background")
     assert ended.returncode == 0
 
 

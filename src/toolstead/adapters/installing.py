@@ -45,6 +45,11 @@ def _find_checkout() -> Path | None:
     return folder if address.scheme == "file" and (folder / "install.sh").is_file() else None
 
 
+def project_install_command() -> str:
+    """What to type in the environment of a project so that it has this Toolstead."""
+    return f"pip install {shlex.quote(str(_find_checkout() or '/path/to/clone'))}"
+
+
 def reinstall_command(package: str) -> str:
     """What to type so that a package is whole again; whatever else there is stays as it is."""
     return pip_command("--force-reinstall", "--no-deps", package)

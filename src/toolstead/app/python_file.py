@@ -1,21 +1,25 @@
 """A Python file that is served by its name: `toolstead mcp my_tools.py`.
 
 What stands at its top level is offered: tools, lists of them, plugins, or a `Toolstead` of its own. While a stead is
-open the file is polled, and run again when it changed; one that became bad keeps its last good tools, as stale ones.
+open the file is polled, and run again when it changed; one that became bad keeps its last good tools, as stale ones;
+so does a single tool of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import itertools
 import linecache
 import logging
 import re
 import sys
+import traceback
 import types
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any, cast
 
 from toolstead.app.watching import POLL_SECONDS, PollingWatcher, read_stamp
@@ -30,6 +34,9 @@ from toolstead.types.tool import Problem, Provenance
 logger = logging.getLogger(__name__)
 
 LARGEST = 8 * 1024 * 1024
+_STARTS_A_LOOP = re.compile(
+    r"cannot be called from a running event loop|another loop is running|Already running asyncio"
+)
 _numbers = itertools.count(1)
 
 
@@ -61,7 +68,7 @@ class PythonFile:
         self._content = b""
         self._problems: tuple[Problem, ...] = ()
         self._registered: list[RegisteredTool] = []
-        self._read: tuple[Tool, ...] | None = None
+        self._bad_tools: list[Problem] = []
         self.context_for: Callable[[str], PluginContext] = lambda name: PluginContext(name=name)
         self._run(self._read_content())
 
@@ -79,24 +86,53 @@ class PythonFile:
 
     async def load(self) -> Offers:
         """The tools as they are now."""
-        if self._read is not self.tools:
-            self._read = self.tools
-            self._registered = list(self._define_tools())
+        if self._registered:
+            context = self.context_for(self.path.stem)
+            for tool in self._registered:
+                tool.context = context
         tools = [tool.as_stale() for tool in self._registered] if self._problems else self._registered
         return Offers(tools=tools, problems=[*self._problems, *self._bad_tools])
 
-    def _define_tools(self) -> Iterator[RegisteredTool]:
-        self._bad_tools: list[Problem] = []
+    def _define_tools(self, tools: Collection[Tool]) -> tuple[list[RegisteredTool], list[Problem]]:
+        """Check each tool. In the place of a bad one stands its last good version, if there was one."""
         provenance = Provenance(source="plugin", origin=str(self.path), plugin_name=self.path.stem)
-        context = self.context_for(self.path.stem)
-        for tool in self.tools:
+        context = PluginContext(name=self.path.stem)  # `load` gives them the real one
+        before = {tool.info.name: tool for tool in self._registered}
+        defined: dict[str, RegisteredTool] = {}
+        lines: dict[str, int | None] = {}
+        problems: list[Problem] = []
+        for tool in tools:
+            line = self._find_line(tool)
             try:
-                yield define_tool(tool, provenance, context)
+                registered = define_tool(tool, provenance, context)
+                if tool.name in lines:
+                    first = f" (the first is at line {lines[tool.name]})" if lines[tool.name] else ""
+                    raise DefinitionError(
+                        tool=tool.name, field="name", reason=f"a second tool is called {tool.name!r}{first}"
+                    )
+                defined[tool.name] = registered
+                lines[tool.name] = line
             except DefinitionError as error:
-                logger.warning("%s: %s", self._shown, error)
-                self._bad_tools.append(
-                    Problem(source=str(self.path), tool_name=error.tool, message=f"{error.field}: {error.reason}")
-                )
+                message = f"{error.field}: {error.reason}"
+                problems.append(Problem(source=str(self.path), tool_name=error.tool, message=message, line=line))
+                if error.tool in before and error.tool not in defined:
+                    defined[error.tool] = before[error.tool].as_stale()
+        return list(defined.values()), problems
+
+    def _report_bad_tools(self, problems: Collection[Problem]) -> None:
+        """Log what is wrong with single tools, unless the version before had the same fault."""
+        known = {(problem.tool_name, problem.message) for problem in self._bad_tools}
+        kept = {tool.info.name for tool in self._registered if tool.info.stale}
+        for problem in problems:
+            if (problem.tool_name, problem.message) not in known:
+                line = f":{problem.line}" if problem.line else ""
+                end = "; its last good version stays" if problem.tool_name in kept else "; it is not offered"
+                logger.warning("%s%s: tool %r: %s%s", self._shown, line, problem.tool_name, problem.message, end)
+
+    def _find_line(self, tool: Tool) -> int | None:
+        """The line of a tool's function, where that stands in this file."""
+        code = getattr(inspect.unwrap(tool.handler), "__code__", None)
+        return code.co_firstlineno if code is not None and code.co_filename == str(self.path) else None
 
     def _read_content(self) -> bytes:
         try:
@@ -112,16 +148,36 @@ class PythonFile:
     def _run(self, content: bytes) -> None:
         self._content = content
         try:
-            found = [value for name, value in vars(self._execute(content)).items() if not name.startswith("_")]
+            module = self._execute(content)
+            found = {name: value for name, value in vars(module).items() if not name.startswith("_")}
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             logger.debug("%s failed", self._shown, exc_info=error)
-            reason = describe_crash(error, str(self.path))
-            if isinstance(error, ToolsteadError):  # its text is a sentence of ours
-                reason = reason.removeprefix(f"{type(error).__name__}: ")
-            raise PythonFileError(f"{self._shown} cannot be served: {reason}") from error
+            raise PythonFileError(f"{self._shown} cannot be served: {self._explain_failure(error)}") from error
         self._take(found)
+
+    def _explain_failure(self, error: BaseException) -> str:
+        """Why the file could not be run, and what to do where we know it."""
+        reason = describe_crash(error, str(self.path))
+        if isinstance(error, ToolsteadError):  # its text is a sentence of ours
+            return reason.removeprefix(f"{type(error).__name__}: ")
+        if isinstance(error, ModuleNotFoundError):
+            from toolstead.adapters.installing import project_install_command
+
+            return (
+                f"{reason}; this toolstead runs in the environment {sys.prefix}, which has no such module: install "
+                f"toolstead in the environment of your project (`{project_install_command()}`), and run the "
+                "`toolstead` in its bin folder"
+            )
+        if isinstance(error, RuntimeError) and _STARTS_A_LOOP.search(reason):
+            _close_coroutines(error.__traceback__)
+            place = reason[reason.rfind(" (") :] if reason.endswith(")") else ""
+            return (
+                f"{self.path.name} starts a server or loop itself when it is imported{place}: put that under "
+                '`if __name__ == "__main__":`'
+            )
+        return reason
 
     def _execute(self, content: bytes) -> types.ModuleType:
         """Run the content in a new module.
@@ -138,12 +194,19 @@ class PythonFile:
         sys.modules[module.__name__] = module
         if (folder := str(self.path.parent)) not in sys.path:
             sys.path.append(folder)  # not first, as for a script: it must not hide what we import later
-        with contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(sys.stderr), _refuse_loops():
             exec(code, module.__dict__)  # noqa: S102 - the user names the file to be run
         return module
 
-    def _take(self, found: Collection[Any]) -> None:
+    def _take(self, named: Mapping[str, Any]) -> None:
         """Take over what stands at the top level, each thing once."""
+        found = list(named.values())
+        for name, value in named.items():
+            if (plain := _find_plain_function(name, value)) is not None:
+                raise PythonFileError(
+                    f"{self._shown} cannot be served: the list {name!r} has the plain function {plain!r} in it; put "
+                    "@tool above its `def`"
+                )
         steads = _distinct([value for value in found if isinstance(value, self._stead)])
         if len(steads) > 1:
             raise PythonFileError(f"{self._shown} has {len(steads)} Toolstead objects; keep one at the top level")
@@ -156,6 +219,13 @@ class PythonFile:
                 f"{self._shown} has no tools: put @tool above a function, or make a Tool(…), a Plugin(…) or a "
                 "Toolstead(…) at the top level"
             )
+        registered, bad = ([], []) if steads else self._define_tools(own)
+        if not (steads or plugins or registered):
+            place = f" ({escape_unseen(str(self.path))}:{bad[0].line})" if bad[0].line else ""
+            raise PythonFileError(f"{self._shown} cannot be served: tool {bad[0].tool_name!r}: {bad[0].message}{place}")
+        self._registered = registered
+        self._report_bad_tools(bad)
+        self._bad_tools = bad
         self.tools, self.plugins = tuple(own), tuple(plugins)
         self.stead: Any = steads[0] if steads else None
 
@@ -178,6 +248,29 @@ class FileWatcher(PollingWatcher):
             await self._on_change()
 
 
+@contextlib.contextmanager
+def _refuse_loops() -> Generator[None]:
+    """Let `asyncio.run` fail in this thread, as it does on the event loop: a reload would never end with a server."""
+    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - as event loops do
+        yield
+        return
+    loop = asyncio.new_event_loop()
+    asyncio._set_running_loop(loop)  # noqa: SLF001 - as event loops do; it is of this thread alone
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(None)  # noqa: SLF001 - as above
+        loop.close()
+
+
+def _close_coroutines(trace: TracebackType | None) -> None:
+    """Close the coroutines of a failed `asyncio.run(main())`, which would be reported as never awaited."""
+    for frame, _ in traceback.walk_tb(trace):
+        for value in frame.f_locals.values():
+            if inspect.iscoroutine(value):
+                value.close()
+
+
 def _list_tools(value: Any) -> list[Tool]:
     """A tool, or the tools of a list or tuple that has nothing else in it."""
     if isinstance(value, Tool):
@@ -186,6 +279,16 @@ def _list_tools(value: Any) -> list[Tool]:
         items = cast("list[Any] | tuple[Any, ...]", value)
         return list(items) if all(isinstance(item, Tool) for item in items) else []
     return []
+
+
+def _find_plain_function(name: str, value: Any) -> str | None:
+    """The first function without `@tool` in a list of tools: one with a tool in it, or one that is called so."""
+    if not isinstance(value, list | tuple):
+        return None
+    items = cast("list[Any] | tuple[Any, ...]", value)
+    functions = [item.__name__ for item in items if inspect.isfunction(item)]
+    is_meant = name == "tools" or any(isinstance(item, Tool) for item in items)
+    return functions[0] if functions and is_meant else None
 
 
 def _distinct(values: list[Any]) -> list[Any]:

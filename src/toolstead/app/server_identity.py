@@ -42,6 +42,9 @@ def identify_server(settings: Mapping[str, Any], name: str, instructions: str) -
     Raises:
         SettingsError: No client could show this name.
     """
+    given: Any = name
+    if not isinstance(given, str):
+        raise SettingsError(key="name", origin="Toolstead(name=…)", reason=f"text is needed, not {given!r}")
     reason = first_unseen(name, "name")
     if not name.strip() or len(name) > LONGEST_NAME:
         reason = f"1 to {LONGEST_NAME} characters are needed"

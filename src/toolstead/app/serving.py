@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+LAST_PORT = 65_535
 QUIET_SECONDS = 1.0
 """How long after its first answer a server on stdio opens the database: a client asks a few things at once at start."""
 
@@ -211,6 +212,9 @@ def _create_options(parts: Wiring, host: str | None, port: int | None) -> Server
     """What the settings say of the server; an argument counts before them."""
     from toolstead.adapters.http.options import OAuthOptions, ProfileOptions, ServerOptions
 
+    given: Any = port
+    if given is not None and (type(given) is not int or not 0 <= given <= LAST_PORT):
+        raise ServeError(f"serve_http(port=…): a whole number from 0 to {LAST_PORT} is needed, not {given!r}")
     server, profiles = parts.loaded.settings.server, parts.loaded.settings.profiles
     oauth = server.oauth
     if oauth.issuer:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
+
+from toolstead.errors import SettingsError
+from toolstead.plugins.contract import Plugin
+from toolstead.plugins.field_check import describe_kind
 
 if TYPE_CHECKING:
     from toolstead.app.python_file import PythonFile
-    from toolstead.plugins.contract import Plugin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,25 @@ class ToolOrigins:
     plugins: Sequence[Plugin] = ()
     file: PythonFile | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what a program may have confused. Raises SettingsError."""
+        for key in ("builtin", "user_tools", "project_tools", "installed_plugins"):
+            value: Any = getattr(self, key)
+            if not isinstance(value, bool):
+                raise _refuse_argument(key, f"True or False is needed, not {value!r}")
+        plugins: Any = self.plugins
+        if not isinstance(plugins, Sequence) or isinstance(plugins, str):
+            raise _refuse_argument("plugins", f"a list of Plugin(…) is needed, not {describe_kind(plugins)}")
+        for number, plugin in enumerate(cast("Sequence[Any]", plugins), start=1):
+            if not isinstance(plugin, Plugin):
+                raise _refuse_argument(
+                    "plugins", f"number {number} is {describe_kind(plugin)}; build Plugin(name=…, …)"
+                )
+
     def list_plugins(self) -> list[Plugin]:
         """The program's own plugins as they are now."""
         return [*self.plugins, *(self.file.plugins if self.file is not None else ())]
+
+
+def _refuse_argument(key: str, reason: str) -> SettingsError:
+    return SettingsError(key=key, origin=f"Toolstead({key}=…)", reason=reason)

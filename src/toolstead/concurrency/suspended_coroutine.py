@@ -43,17 +43,23 @@ class DeadlineError(Exception):
 
     Attributes:
         was_abandoned: It ignored its cancellation.
+        goes_on: What it waited for goes on in a thread, which nothing can end.
     """
 
-    def __init__(self, seconds: float, *, was_abandoned: bool = False) -> None:
+    def __init__(self, seconds: float, *, was_abandoned: bool = False, goes_on: bool = False) -> None:
         how = ", ignored its cancellation and was abandoned" if was_abandoned else ""
         super().__init__(f"it did not end within {seconds:g} seconds{how}")
         self.seconds = seconds
         self.was_abandoned = was_abandoned
+        self.goes_on = goes_on
 
 
 class IgnoredCancellationError(Exception):
     """What was called goes on in spite of its cancellation: the cause of the `CancelledError` that the caller gets."""
+
+
+class UnendingThreadError(IgnoredCancellationError):
+    """It goes on in a thread, until the function there returns."""
 
 
 class ClosingError(Exception):
@@ -194,8 +200,12 @@ class SuspendedCoroutine:
         except TimeoutError as error:
             if self._timeout.expired():
                 cause = error.__cause__
-                goes_on = cause is not None and isinstance(cause.__cause__, IgnoredCancellationError)
-                raise DeadlineError(seconds, was_abandoned=goes_on) from cause
+                why = None if cause is None else cause.__cause__
+                raise DeadlineError(
+                    seconds,
+                    was_abandoned=isinstance(why, IgnoredCancellationError),
+                    goes_on=isinstance(why, UnendingThreadError),
+                ) from cause
             raise
         finally:
             if deadline is not None:

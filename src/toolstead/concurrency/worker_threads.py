@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, TypeVar
 
-from toolstead.concurrency.suspended_coroutine import IgnoredCancellationError
+from toolstead.concurrency.suspended_coroutine import UnendingThreadError
 from toolstead.errors import ToolError
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class WorkerThreads:
 
         Raises:
             ToolError: Too many abandoned calls still run.
-            asyncio.CancelledError: The caller was cancelled. Caused by `IgnoredCancellationError` where the
+            asyncio.CancelledError: The caller was cancelled. Caused by `UnendingThreadError` where the
                 function was running, and goes on.
         """
         call = _WorkerCall(function, name)
@@ -99,7 +99,7 @@ class WorkerThreads:
             value, error = await call.answer
         except asyncio.CancelledError:
             if self._give_up(call):
-                raise asyncio.CancelledError from IgnoredCancellationError("its thread cannot be ended")
+                raise asyncio.CancelledError from UnendingThreadError("its thread cannot be ended")
             raise
         if error is None:
             return value

@@ -140,7 +140,7 @@ async def _call_bounded(function: Callable[[], Awaitable[Any]], seconds: float, 
     except ToolError as error:
         logger.info("%s (%s): %s", what, origin, error)
         raise InvalidRequestError(f"{what}: {error}") from None
-    except (Exception, asyncio.CancelledError) as error:
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
             raise

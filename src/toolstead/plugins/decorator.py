@@ -106,6 +106,10 @@ def tool(
     """
 
     def build_tool(function: Function) -> FunctionTool[..., Any]:
+        if isinstance(function, str):
+            raise DefinitionError(
+                tool=function, field="tool", reason=f"@tool takes the name as a keyword: @tool(name={function!r})"
+            )
         called = name or getattr(function, "__name__", "tool")
         text, argument_texts = read_docstring(function)
         signature = _Signature(function, called, argument_texts)

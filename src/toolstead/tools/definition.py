@@ -86,6 +86,17 @@ class RegisteredTool:
         is_equal = self.tool == other.tool and self.info == other.info
         return is_equal and _encode_schemas(self.info) == _encode_schemas(other.info)
 
+    def is_listed_as(self, other: RegisteredTool) -> bool:
+        """Whether a list of tools shows the same: a stale tool, or another handler, is not seen there."""
+        mine, theirs = self.info, other.info
+        is_equal = (mine.name, mine.title, mine.description, mine.annotations) == (
+            theirs.name,
+            theirs.title,
+            theirs.description,
+            theirs.annotations,
+        )
+        return is_equal and _encode_schemas(mine) == _encode_schemas(theirs)
+
 
 def _no_file() -> None:
     """A tool that is written in no file."""
@@ -103,7 +114,7 @@ def define_tool(
         raise DefinitionError(
             tool=escape_unseen(str(getattr(tool, "__name__", tool))[:80]),
             field="tool",
-            reason="a Tool is needed; decorate an async function with @tool, or build Tool(name=…, …)",
+            reason="a Tool is needed; put @tool above the function, or build Tool(name=…, …)",
         )
     _check_name(tool.name)
     if not isinstance(tool.description, str) or not tool.description.strip():  # pyright: ignore[reportUnnecessaryIsInstance] - as above

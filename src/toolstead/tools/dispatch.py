@@ -206,7 +206,9 @@ class Dispatcher:
                     result = ToolResult(content=(Text(answer),))
                 else:
                     result = await self._finish_result(registered, answer, caller)
-        except (Exception, asyncio.CancelledError) as error:  # whatever a handler raises is explained and logged
+        except (KeyboardInterrupt, GeneratorExit):  # Ctrl-C, and the end of a caller that is no task
+            raise
+        except BaseException as error:  # whatever else a handler raises is explained and logged, `sys.exit()` too
             if isinstance(error, asyncio.CancelledError) and _caller_gave_up():
                 how = f", {_ABANDONED}" if isinstance(error.__cause__, IgnoredCancellationError) else ""
                 cancelled = ToolResult.error(f"{name} was cancelled{how}", Failure.CANCELLED)
@@ -358,7 +360,11 @@ def _explain_failure(registered: RegisteredTool, call_id: str, error: BaseExcept
             what = "the database cannot be reached" if error.is_away else "the database could not be read or written"
             return ToolResult.error(f"{name} failed: {what}; try again later", Failure.TOOL)
         case DeadlineError():
-            how = f", {_ABANDONED}" if error.was_abandoned else " and was stopped"
+            how = " and was stopped"
+            if error.goes_on:
+                how = "; it goes on in the background and may still take effect: check before calling it again"
+            elif error.was_abandoned:
+                how = f", {_ABANDONED}"
             return ToolResult.error(f"{name} did not finish within {error.seconds:g} seconds{how}", Failure.TIMEOUT)
         case _:
             origin = registered.info.provenance.origin

@@ -90,7 +90,7 @@ class Gates:
             try:
                 call = ToolCall(name=name, input=copy_json(arguments), caller=caller, call_id=call_id)
                 decision = await gate(call)
-            except Exception:
+            except (Exception, SystemExit):
                 logger.exception("%s failed on %r, so the call is refused", who, name)
                 return _refuse_call(name, "a check before it failed")
             by_person = isinstance(decision, Ask)

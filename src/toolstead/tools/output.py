@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import GeneratorType
 from typing import Any, cast, get_args
 
 from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
@@ -11,6 +13,7 @@ from toolstead.types.result import ToolResult
 
 _LONGEST_NOTE = 160
 _CONTENT: frozenset[type] = frozenset(get_args(Content))
+_NO_JSON = (TypeError, ValueError, RecursionError)
 
 # Kept, because `json.dumps` makes an encoder for each value, and that costs more than a small value.
 _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -24,7 +27,7 @@ def convert_answer(value: Any) -> ToolResult:
     """Accept what a handler may return.
 
     Raises:
-        BadResultError: It is neither text, content, a result nor a JSON value.
+        BadResultError: It is neither text, content, a result nor JSON, and cannot become JSON either.
     """
     match value:
         case str():
@@ -40,7 +43,12 @@ def convert_answer(value: Any) -> ToolResult:
         case Mapping():
             return _of_json(dict(cast("Mapping[Any, Any]", value)))
         case _:
-            raise BadResultError(f"{type(value).__name__}; text, a ToolResult or a JSON value is needed")
+            made = None
+            with suppress(*_NO_JSON):
+                made = _make_json(value)
+            if made is None:
+                raise BadResultError(f"{type(value).__name__}; text, a ToolResult or a JSON value is needed")
+            return convert_answer(made)
 
 
 def cap_result(result: ToolResult, limit: int) -> tuple[ToolResult, int]:
@@ -62,7 +70,8 @@ def cap_result(result: ToolResult, limit: int) -> tuple[ToolResult, int]:
 
 
 def _of_json(value: Any) -> ToolResult:
-    return ToolResult(content=(Text(_json_text(value)),), structured=value)
+    text, made = _check_json(value)
+    return ToolResult(content=(Text(text),), structured=made)
 
 
 def _of_list(value: Sequence[Any]) -> ToolResult:
@@ -70,16 +79,46 @@ def _of_list(value: Sequence[Any]) -> ToolResult:
     if _CONTENT.isdisjoint(map(type, value)):
         return _of_json(list(value))
     try:
-        return _check_result(ToolResult.of_parts(value))
-    except (TypeError, ValueError, RecursionError) as error:
+        parts = [part if isinstance(part, str) or type(part) in _CONTENT else _encode_value(part)[0] for part in value]
+        return _check_result(ToolResult.of_parts(parts))
+    except _NO_JSON as error:
         raise BadResultError(f"a list with content, and with what is no JSON ({str(error)[:120]})") from None
 
 
 def _json_text(value: Any) -> str:
+    return _check_json(value)[0]
+
+
+def _check_json(value: Any) -> tuple[str, Any]:
+    """The same as `_encode_value`. Raises BadResultError."""
     try:
-        return _encode_json(value)
-    except (TypeError, ValueError, RecursionError) as error:
+        return _encode_value(value)
+    except _NO_JSON as error:
         raise BadResultError(f"{type(value).__name__} that is no JSON ({str(error)[:120]})") from None
+
+
+def _encode_value(value: Any) -> tuple[str, Any]:
+    """A value as JSON text, and as the JSON value that it is or becomes: dates, enums, sets, models, at any depth.
+
+    Raises what `_NO_JSON` lists.
+    """
+    try:
+        return _encode_json(value), value
+    except TypeError as error:
+        try:
+            made = _make_json(value)
+        except _NO_JSON:
+            raise error from None
+        return _encode_json(made), made
+
+
+def _make_json(value: Any) -> Any:
+    """What pydantic makes of a value that is annotated `Any`. Raises what `_NO_JSON` lists."""
+    if isinstance(value, GeneratorType):
+        raise TypeError("a generator may have no end")
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value, by_alias=True)
 
 
 def _check_result(result: ToolResult) -> ToolResult:
@@ -89,7 +128,7 @@ def _check_result(result: ToolResult) -> ToolResult:
     for part in cast("Sequence[Any]", content):
         _check_part(part)
     if result.structured is not None:
-        _json_text(result.structured)
+        result.structured = _check_json(result.structured)[1]
     return result
 
 

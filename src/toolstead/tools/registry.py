@@ -51,17 +51,14 @@ class Swap(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         changes: What changed for whoever is under no profile.
         changes_profiles: Whether it is the profiles that changed.
+        changes_lists: Whether a client may see another list of tools now.
     """
 
     generation: Generation
     changes: Changes
     problems: tuple[Problem, ...] = ()
     changes_profiles: bool = False
-
-    @property
-    def changes_lists(self) -> bool:
-        """Whether a client may see another list of tools now."""
-        return bool(self.changes) or self.changes_profiles
+    changes_lists: bool = False
 
     def to_reloaded(self) -> Reloaded:
         """As the outcome of a reload."""
@@ -266,7 +263,13 @@ class Registry:
         if self.current.number:  # else nobody was shown anything yet
             current = self.current
             self._unannounced.append(
-                Swap(generation=current, changes=Changes(), problems=current.problems, changes_profiles=True)
+                Swap(
+                    generation=current,
+                    changes=Changes(),
+                    problems=current.problems,
+                    changes_profiles=True,
+                    changes_lists=True,
+                )
             )
             self._notify_listeners()
 
@@ -409,7 +412,9 @@ class Registry:
         return self._swap_in(before, after, compare_generations(before, after))
 
     def _swap_in(self, before: Generation, after: Generation, changes: Changes) -> Swap:
-        swap = Swap(generation=after, changes=changes, problems=after.problems)
+        differs = any(not after.tools[name].is_listed_as(before.tools[name]) for name in changes.changed)
+        lists = differs or bool(changes.added or changes.removed)
+        swap = Swap(generation=after, changes=changes, problems=after.problems, changes_lists=lists)
         self.current = after
         if swap.changes or after.problems != before.problems or before.number == 0:
             self._unannounced.append(swap)

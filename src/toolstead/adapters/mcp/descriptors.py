@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import stat
 import sys
@@ -16,9 +17,10 @@ from toolstead.errors import ServeError
 
 @asynccontextmanager
 async def claim_descriptors() -> AsyncGenerator[tuple[int, int]]:
-    """Move the client's streams away from descriptors 0 and 1, and restore them at the end.
+    """Move the client's streams away from descriptors 0 and 1: from now on only what is given here is the wire.
 
-    Meanwhile 0 is the null device and 1 is stderr, for this process and its children.
+    0 is the null device until the end. 1 is stderr, for this process and its children, and stays so afterwards: what a
+    tool prints may come late, from a thread that goes on or as Python ends, and must never reach the client.
 
     Raises:
         ServeError: One of the two is closed.
@@ -33,12 +35,15 @@ async def claim_descriptors() -> AsyncGenerator[tuple[int, int]]:
     os.dup2(nothing, 0)
     os.dup2(nothing if sys.__stderr__ is None else 2, 1)
     os.close(nothing)
+    if isinstance(sys.__stdout__, io.TextIOWrapper):
+        sys.__stdout__.reconfigure(line_buffering=True)  # a print is seen at once, as on stderr
     try:
         yield wires
     finally:
-        for number, wire in enumerate(wires):
-            os.set_blocking(wire, was_blocking[number])
-            os.dup2(wire, number)
+        for wire, is_blocking in zip(wires, was_blocking, strict=True):
+            os.set_blocking(wire, is_blocking)
+        os.dup2(wires[0], 0)
+        for wire in wires:
             os.close(wire)
 
 

@@ -79,7 +79,8 @@ async def _serve(invocation: CommandContext, host: str | None, port: int | None,
             if invocation.log_format == "json":
                 _log_address(stead, address, what)
             else:
-                click.echo("\n".join(_describe_server(stead, address, what)), err=True)
+                lines = _describe_server(stead, address, what, serves_file=invocation.file is not None)
+                click.echo("\n".join(lines), err=True)
             collect_seldom()
 
         try:
@@ -91,7 +92,7 @@ async def _serve(invocation: CommandContext, host: str | None, port: int | None,
     return 0
 
 
-def _describe_server(stead: Toolstead, address: ServerAddress, what: str) -> list[str]:
+def _describe_server(stead: Toolstead, address: ServerAddress, what: str, *, serves_file: bool) -> list[str]:
     """Where the server is, and on a terminal what to do with it."""
     url = address.shared_url or address.url
     is_terminal = sys.stderr.isatty()
@@ -113,7 +114,12 @@ def _describe_server(stead: Toolstead, address: ServerAddress, what: str) -> lis
     if is_terminal:
         command = _find_command()
         lines.append("In another terminal:")
-        lines.append(f"  {command} tools list")
+        if serves_file:  # it is not the server of this project, which `tools` would ask
+            first = next(iter(stead.registry.list_tools()), None)
+            lines.append(f"  {command} tools list --url {url}")
+            lines += [] if first is None else [f"  {command} tools call {first.name} --url {url}"]
+        else:
+            lines.append(f"  {command} tools list")
         if address.shared_url is None:
             lines.append(f"  {command} {connect}")
         if command != "toolstead":
