@@ -185,7 +185,7 @@ def test_a_model_of_ones_own_needs_no_key(project: Project) -> None:
     done = run(project, "--set", "runtime.model=ollama:qwen")
     assert done.returncode == 0
     assert "runtime   kernel: runtime.model is set\nmodel     ollama:qwen\n" in done.stdout
-    assert "✓ ollama     Ollama: needs no key, at http://localhost:11434/v1\n" in done.stdout
+    assert "✓ ollama     Ollama: needs no key, at http://localhost:9/v1\n" in done.stdout
 
 
 def test_json_has_everything_in_one_shape(project: Project) -> None:
