@@ -270,11 +270,14 @@ class MissingModelError(RuntimeFailureError):
     """No model is named, and no key is set that would choose one."""
 
 
-ModelFault = Literal["busy", "rate", "server", "network", "overflow", "schema", "rejected", "key", "name", "quota"]
+ModelFault = Literal[
+    "busy", "rate", "server", "network", "unreachable", "overflow", "schema", "rejected", "key", "name", "quota"
+]
 """Why a model API gave no answer.
 
-`busy`, `rate`, `server` and `network` pass: another try may succeed. `overflow`: the conversation is too long for
-the model. `schema`: one tool's schema is refused. `key`, `name`, `quota`: the API key, the model's name, the account.
+`busy`, `rate`, `server`, `network` and `unreachable` (nothing listens on this machine) pass: another try may succeed.
+`overflow`: the conversation is too long for the model. `schema`: one tool's schema is refused. `key`, `name`, `quota`:
+the API key, the model's name, the account.
 `rejected`: anything else that the same request would meet again.
 """
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.agent_folder import write_agent
 from tests.surfaces.talking_project import Project, make_project, without_address
+from tests.surfaces.typed_terminal import CTRL_C, at_terminal
 from tests.waiting import PATIENCE
 
 both_ways = pytest.mark.parametrize("server", [False, True], ids=["alone", "server"])
@@ -104,7 +105,8 @@ async def test_a_failure_and_a_timeout_exit_with_1_and_say_why(project: Project,
         assert (failed.returncode, failed.stdout) == (1, "")
         assert "toolstead: failed: the model is tired\n" in failed.stderr
         late = await asyncio.to_thread(project.command, "ask", "hang", "--timeout", "0.2")
-        assert (late.returncode, late.stdout) == (1, "I begin\n")
+        assert (late.returncode, late.stdout) == (1, ""), "half an answer is none"
+        assert "I begin\n" in late.stderr
         assert "toolstead: timeout: not finished after 0.2 seconds, so it was ended\n" in late.stderr
         as_json = await asyncio.to_thread(project.command, "ask", "fail", "--json")
         run = json.loads(as_json.stdout)
@@ -173,3 +175,23 @@ async def test_what_a_server_refuses_is_told_in_its_own_words(project: Project) 
         done = await asyncio.to_thread(project.command, "ask", "hi", "--runtime", "nope")
     assert (done.returncode, done.stdout) == (2, "")
     assert "answered 422: The runtime 'nope' is unknown; the runtimes are" in done.stderr
+
+
+async def test_a_path_after_set_is_one_of_the_current_folder_and_a_pipe_gets_the_answer_byte_for_byte(
+    project: Project,
+) -> None:
+    below = project.folder / "below"
+    below.mkdir()
+    (below / "demo.yaml").write_text('- say: "\\e[31mred\\e[0m"\n', encoding="utf-8")
+    done = Project(below, project.home).command("ask", "hi", "--set", "runtime.scripted.script=demo.yaml")
+    assert (done.returncode, done.stdout) == (0, "\x1b[31mred\x1b[0m\n")
+
+
+async def test_an_interrupted_answer_and_a_failed_one_lead_to_their_conversation(project: Project) -> None:
+    done = project.command("ask", "fail")
+    assert done.stderr.splitlines()[-1] == f"thread {project.last_thread()}"
+    async with at_terminal(project.folder, "ask", "hang") as terminal:
+        await terminal.sees("I begin")
+        terminal.types(CTRL_C)
+        assert await terminal.ended() == 130
+    assert project.command("threads", "show").stdout.endswith("\nyou interrupted this answer\n")

@@ -69,6 +69,44 @@ async def test_commands_are_obeyed_and_a_conversation_goes_on_later(project: Pro
 
 
 @both_ways
+@pytest.mark.requires("models")
+async def test_a_model_that_cannot_be_asked_is_refused_at_once_and_the_old_one_stays(
+    project: Project, server: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.home / "config.toml").write_text('[runtime]\nmodel = "ollama:small"\n', encoding="utf-8")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    async with project.served(server=server):
+        typed = "/model\n/model vllm\n/model nosuch:x\n/model\n/agent\n/model ollama:tiny\n/model\n"
+        done = await asyncio.to_thread(project.command, "chat", stdin=typed)
+    lines = [line for line in done.stderr.splitlines() if not line.startswith(("AGENT ", "main "))]
+    assert lines[0] == lines[3] == "model: ollama:small (runtime.model is set)"
+    assert lines[1].startswith("toolstead: model 'vllm' is a provider; name one of its models too")
+    assert lines[2].startswith("toolstead: model 'nosuch:x': there is no provider 'nosuch'")
+    assert lines[4:] == [
+        "agent: main (runtime.agent)",
+        "model: ollama:tiny from now on",
+        "model: ollama:tiny (named here)",
+    ]
+    if not server:  # its keys are its own
+        done = project.command("chat", stdin="/model openai:x\n/model\n")
+        assert "toolstead: openai:x needs a key of OpenAI; nothing was asked. Do this:\n" in done.stderr
+        assert done.stderr.endswith("model: ollama:small (runtime.model is set)\n")
+
+
+async def test_a_chat_that_nothing_can_answer_says_why_and_ends_with_2_in_a_pipe(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.home / "config.toml").unlink()
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    done = project.command("chat", stdin="", OLLAMA_HOST="127.0.0.1:9")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "toolstead: no model is set up yet; nothing was asked" in done.stderr
+
+
+@both_ways
 async def test_ctrl_c_ends_the_answer_and_not_the_conversation(project: Project, server: bool) -> None:
     async with project.served(server=server), at_terminal(project.folder, "chat") as terminal:
         await terminal.sees("> ")
@@ -117,6 +155,24 @@ async def test_lines_that_are_pasted_are_one_message_and_the_arrow_keys_bring_it
         terminal.types(CTRL_D)
         assert await terminal.ended() == 0
     assert [prompt for prompt, _ in project.runs()] == ["first\nsecond", "first\nsecond"]
+
+
+async def test_lines_that_are_pasted_during_an_answer_are_one_message(project: Project) -> None:
+    script = "- {when: slow, say: I begin, hang: 2}\n- say: Hello {{prompt}}\n"
+    (project.folder.parent / "script.yaml").write_text(script, encoding="utf-8")
+    async with at_terminal(project.folder, "chat") as terminal:
+        await terminal.sees("> ")
+        terminal.types("slow\r")
+        await terminal.sees("I begin")
+        terminal.types(PASTE.format("one\rtwo\rthree"))
+        await terminal.sees("> ")
+        await terminal.sees("three")
+        terminal.types("\r")
+        await terminal.sees("Hello one")
+        await terminal.sees("> ")
+        terminal.types(CTRL_D)
+        assert await terminal.ended() == 0
+    assert project.runs() == [("slow", "completed"), ("one\ntwo\nthree", "completed")]
 
 
 async def test_a_plain_terminal_gets_no_escapes(project: Project) -> None:

@@ -181,11 +181,21 @@ def test_an_address_of_ones_own_is_shown_without_the_password_in_it(project: Pro
     assert "https://********@models.example/v1" in done.stdout
 
 
+def test_a_provider_that_nobody_knows_leads_to_the_command_that_sets_another(project: Project) -> None:
+    done = run(project, "--set", "runtime.model=nosuch:x")
+    assert done.returncode == 1
+    assert "✗" not in done.stdout
+    assert done.stdout.splitlines()[-2:] == [
+        "No agent can answer yet. Do this:",
+        "  toolstead config set runtime.model PROVIDER:NAME  # another model",
+    ]
+
+
 def test_a_model_of_ones_own_needs_no_key(project: Project) -> None:
     done = run(project, "--set", "runtime.model=ollama:qwen")
     assert done.returncode == 0
     assert "runtime   kernel: runtime.model is set\nmodel     ollama:qwen\n" in done.stdout
-    assert "✓ ollama     Ollama: needs no key, at http://localhost:11434/v1\n" in done.stdout
+    assert "✓ ollama     Ollama: needs no key, at http://localhost:9/v1\n" in done.stdout
 
 
 def test_json_has_everything_in_one_shape(project: Project) -> None:

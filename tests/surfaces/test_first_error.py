@@ -53,6 +53,9 @@ class FakeOllama:
                 self.end_headers()
                 self.wfile.write(content)
 
+            def do_POST(self) -> None:
+                self.send_error(404)
+
             def log_message(self, *_: object) -> None:
                 """Say nothing."""
 
@@ -121,8 +124,15 @@ async def test_what_is_here_already_comes_first_with_the_command_that_uses_it(
 async def test_an_ollama_elsewhere_is_asked_where_it_answers(project: Project, ollama: FakeOllama) -> None:
     host = ollama.url.removeprefix("http://")
     command = (await ask(project, OLLAMA_HOST=host))[1]
+    assert command.startswith('  toolstead ask --model ollama:qwen3:8b "hello"')
     local = ollama.url.replace("127.0.0.1", "localhost")
-    assert command.startswith(f'  OLLAMA_BASE_URL={local}/v1 toolstead ask --model ollama:qwen3:8b "hello"')
+    for address in ({"OLLAMA_HOST": host}, {"OLLAMA_BASE_URL": ollama.url.replace("127.0.0.1", "localhost")}):
+        doctor = project.command("doctor", **{"OLLAMA_HOST": "", **address}).stdout
+        assert f"✓ ollama     Ollama: qwen3:8b, at {local}\n" in doctor
+        environ = {"OLLAMA_HOST": "", **address}
+        done = await asyncio.to_thread(project.command, "ask", "hello", "-m", "ollama:qwen3:8b", **environ)
+        # The fake one has a list of models and nothing else, so the path is what counts here.
+        assert f"{local}/v1/chat/completions does not exist (404)" in " ".join(done.stderr.split())
 
 
 async def test_ollama_is_not_looked_for_where_something_else_answers(project: Project, ollama: FakeOllama) -> None:

@@ -39,6 +39,13 @@ def project(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Proj
     return Project(tmp_path / "project", home / ".config" / "toolstead")
 
 
+def test_a_key_as_an_argument_is_refused_and_not_repeated(project: Project) -> None:
+    done = project.command("keys", "set", "anthropic", "sk-ant-123")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "`toolstead keys set anthropic` asks for it" in done.stderr
+    assert "sk-ant-123" not in done.stderr
+
+
 def file_of(project: Project) -> Path:
     return project.home / "data" / "keys.json"
 

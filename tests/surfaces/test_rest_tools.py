@@ -286,6 +286,8 @@ async def test_health_says_version_and_generation_and_that_nothing_can_be_invoke
             "generation": live.registry.current.number,
             "runtime": None,
             "runtimeReason": "this server runs no agents",
+            "agent": "",
+            "model": "",
             "sessions": sessions,
         }
 

@@ -57,9 +57,17 @@ class InProcessClient:
         self.tools = InProcessTools(stead)
         self.lost_server = lost_server
 
-    async def describe_state(self) -> Mapping[str, Any]:
-        """The runtime that answers, and why that one."""
-        return self._stead.state()
+    async def describe_state(self, model: str = "") -> Mapping[str, Any]:
+        """The runtime that answers for a model, or for the settings' one, and why that one; or what is missing."""
+        return self._stead.state(model)
+
+    async def check_agent(self, *, agent: str, model: str, runtime: str) -> None:
+        """Refuse what could not be asked, as asking does; empty names leave a choice to the settings.
+
+        Raises:
+            RuntimeFailureError: No model can be asked; the text says what to do.
+        """
+        await (await self._stead.conversations()).agents.check_agent(agent, model=model, runtime=runtime)
 
     async def reload_tools(self) -> dict[str, Any]:
         """Read every source of tools again; return what changed."""
@@ -225,9 +233,18 @@ class HttpClient:
             return False
         return True
 
-    async def describe_state(self) -> Mapping[str, Any]:
+    async def describe_state(self, model: str = "") -> Mapping[str, Any]:
         """See `InProcessClient`."""
-        return await self._send_request("GET", "/api/health")
+        return await self._send_request("GET", f"/api/health{f'?model={_quote_id(model)}' if model else ''}")
+
+    async def check_agent(self, *, agent: str, model: str, runtime: str) -> None:
+        """See `InProcessClient`; only a model's name is known here, keys and agents are the server's to refuse."""
+        if model and not runtime and not agent:
+            from toolstead.adapters.providers.catalogue import find_model  # not above: few commands need it
+
+            state = await self.describe_state()
+            if state.get("runtime") in (None, "kernel"):  # others know names that are in no table
+                find_model(model)
 
     async def reload_tools(self) -> dict[str, Any]:
         """See `InProcessClient`."""

@@ -28,7 +28,7 @@ from toolstead.app.runtimes import (
     usual_runtime,
 )
 from toolstead.app.settings import RuntimeSettings, Settings
-from toolstead.app.setup_steps import OllamaServer, find_first_steps, find_lack
+from toolstead.app.setup_steps import Lack, OllamaServer, SetupWay, find_first_steps, find_lack
 from toolstead.errors import RuntimeFailureError
 from toolstead.types.plugin_row import PluginRow
 
@@ -167,8 +167,9 @@ def _advise_way(settings: RuntimeSettings, keys: Keys, ollama: OllamaServer | No
             lack = find_lack("kernel", complete_name(settings.model), settings, keys)
         else:
             lack = find_first_steps(settings.default, settings, keys, ollama)
-    except RuntimeFailureError:
-        lack = None
+    except RuntimeFailureError as error:
+        way = SetupWay(steps=("toolstead config set runtime.model PROVIDER:NAME",), note="another model")
+        lack = Lack(reason=str(error), ways=(way,))
     return lack.render_ways() if lack is not None else ""
 
 

@@ -255,6 +255,10 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Leaf]:
         )
 
 
+_PATHS = frozenset({("runtime", "scripted", "script"), ("runtime", "scripted", "folder")})
+"""The settings that are a path."""
+
+
 def _from_override(override: str) -> list[Leaf]:
     key = split_key(override)
     if key is None:
@@ -262,8 +266,11 @@ def _from_override(override: str) -> list[Leaf]:
         excess = find_excess(override)
         wrong = excess[1] if excess else "is not of the form section.key=value, such as tools.timeout=30"
         raise SettingsError(key="", origin=SET, reason=f"{shown} {wrong}")
-    path, value = key
-    return checked_leaves(nest_value(path, parse_value(value)), _constant_origin(SET))
+    path, text = key
+    value = parse_value(text)
+    if path in _PATHS and isinstance(value, str) and value:  # as a shell means it; in a file, as its project does
+        value = str(Path.cwd() / Path(value).expanduser())
+    return checked_leaves(nest_value(path, value), _constant_origin(SET))
 
 
 def _constant_origin(origin: str) -> OriginOf:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -52,10 +52,16 @@ class Choice:
     Attributes:
         name: The runtime; None when none is available.
         why: Why this one, empty when the settings name it; or what would be needed for one.
+        model: The model that it asks, where that is known.
     """
 
     name: str | None
     why: str
+    model: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """What health says of it."""
+        return {"runtime": self.name, "runtimeReason": self.why, "model": self.model}
 
 
 def usual_runtime(settings: RuntimeSettings, lookup: Keys, given: Sequence[Runtime] = (), model: str = "") -> Choice:
@@ -104,7 +110,9 @@ def choose_ready(settings: RuntimeSettings, lookup: Keys, given: Sequence[Runtim
         lack = find_lack(choice.name, complete_name(wanted) if choice.name == "kernel" else "", settings, lookup)
     except RuntimeFailureError as error:
         return Choice(name=None, why=str(error))
-    return choice if lack is None else Choice(name=None, why=lack.reason)
+    if lack is not None:
+        return Choice(name=None, why=lack.reason)
+    return replace(choice, model=complete_name(wanted) if choice.name == "kernel" else model or settings.model)
 
 
 def choose_for_model(settings: RuntimeSettings, lookup: Keys, given: Sequence[Runtime] = (), model: str = "") -> Choice:

@@ -24,7 +24,7 @@ from toolstead.errors import RuntimeFailureError
 
 OLLAMA_SECONDS = 0.3
 """For so long Ollama may take to answer, all in all."""
-_OLLAMA_PORT = 11434
+_OLLAMA = next(vendor for vendor in VENDORS if vendor.name == "ollama")
 _LARGEST_LIST = 1_000_000
 _SDKS: dict[API, str] = {"anthropic": "anthropic", "responses": "openai", "chat": "openai", "gemini": "google.genai"}
 _WIDTH = 80
@@ -73,12 +73,10 @@ class OllamaServer(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         url: Its address.
         models: The models that it has, without those that cannot answer.
-        is_usual: Whether its models are asked at this address without any setting.
     """
 
     url: str
     models: tuple[str, ...]
-    is_usual: bool
 
 
 def find_lack(name: str, model: str, settings: RuntimeSettings, lookup: Lookup) -> Lack | None:
@@ -95,11 +93,13 @@ def find_lack(name: str, model: str, settings: RuntimeSettings, lookup: Lookup) 
         return _find_program_lack(program, settings, lookup)
     if name != "kernel" or not model:
         return None
-    vendor, _ = find_model(model)
+    vendor, name = find_model(model)
     state = state_of(vendor, lookup)
-    if not state.usable and vendor.needs_key and vendor.find_key(lookup) is None:
+    if not state.usable and vendor.find_key(lookup) is None and vendor.is_key_needed(lookup):
+        is_elsewhere = vendor.api == "chat" and vendor.find_address(lookup) != vendor.url
+        keyless = f" (a server that needs none: vllm:{name}, with VLLM_BASE_URL)" if is_elsewhere else ""
         return Lack(
-            reason=f"{model} needs a key of {vendor.title}",
+            reason=f"{model} needs a key of {vendor.title}{keyless}",
             ways=(SetupWay(steps=(f"toolstead keys set {vendor.name}",)),),
         )
     if not state.usable:
@@ -149,14 +149,14 @@ def find_first_steps(runtime: str, settings: RuntimeSettings, lookup: Lookup, ol
 
 def find_ollama(lookup: Lookup) -> OllamaServer | None:
     """The Ollama that answers at the address of the environment, else on this machine; None when none does in time."""
-    url, is_usual = _find_ollama_address(lookup)
+    url = (_OLLAMA.find_address(lookup) or "").rstrip("/").removesuffix("/v1")
     found: list[Any] = []
     # In a worker that nobody waits for: finding the address of a host has no time limit of its own.
     asking = threading.Thread(target=lambda: found.append(_list_models(url)), daemon=True)
     asking.start()
     asking.join(OLLAMA_SECONDS)
     names: list[str] | None = found[0] if found else None
-    return None if names is None else OllamaServer(url=url, models=tuple(names), is_usual=is_usual)
+    return None if names is None else OllamaServer(url=url, models=tuple(names))
 
 
 def has_models_extra(vendor: Vendor | None = None) -> bool:
@@ -189,9 +189,8 @@ def _use_login(program: RuntimeProgram, lookup: Lookup) -> SetupWay | None:
 
 def _use_ollama(ollama: OllamaServer, install: Sequence[str]) -> SetupWay:
     model = ollama.models[0] if ollama.models else "qwen3"
-    address = "" if ollama.is_usual else f"OLLAMA_BASE_URL={ollama.url}/v1 "
     pull = () if ollama.models else (f"ollama pull {model}",)
-    command = f'{address}toolstead ask --model ollama:{model} "hello"'
+    command = f'toolstead ask --model ollama:{model} "hello"'
     return SetupWay(steps=(*install, *pull, command), note="Ollama answers here")
 
 
@@ -204,24 +203,6 @@ def _render_ways(ways: Sequence[SetupWay]) -> str:
         aligned, close = f"  {step:<{width}}  # {note}", f"  {step}  # {note}"
         texts.append(next((text for text in (aligned, close) if note and len(text) <= _WIDTH), f"  {step}"))
     return "\n".join(["Do one of:" if len(shown) > 1 else "Do this:", *texts, ""])
-
-
-def _find_ollama_address(lookup: Lookup) -> tuple[str, bool]:
-    """Where Ollama is asked for its models, and whether its models are asked there too."""
-    usual, own = lookup("OLLAMA_BASE_URL"), lookup("OLLAMA_HOST")
-    if usual:
-        return usual.rstrip("/").removesuffix("/v1"), True
-    if not own:
-        return f"http://localhost:{_OLLAMA_PORT}", True
-    parts = urlsplit(own if "://" in own else f"http://{own}")
-    try:
-        port = parts.port
-    except ValueError:
-        port = None
-    # What a server listens on is no address to ask: every address means this machine too.
-    host = "localhost" if parts.hostname in (None, "0.0.0.0", "::", "127.0.0.1") else parts.hostname  # noqa: S104 - compared, never bound
-    url = f"{parts.scheme}://{f'[{host}]' if host and ':' in host else host}:{port or _OLLAMA_PORT}"
-    return url, url == f"http://localhost:{_OLLAMA_PORT}"
 
 
 def _list_models(url: str) -> list[str] | None:

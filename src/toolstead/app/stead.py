@@ -340,6 +340,10 @@ class Toolstead:
         self._parts.dispatcher.names_clients = True
         self._parts.dispatcher.add_recorder(log_call)
 
-    def state(self) -> Mapping[str, Any]:
-        """The runtime and the sessions, as health reports them; does not open the database."""
-        return self._parts.describe_state()
+    def state(self, model: str = "") -> Mapping[str, Any]:
+        """The runtime and the sessions, as health reports them; does not open the database.
+
+        Args:
+            model: The model that is wanted, instead of the settings' one.
+        """
+        return self._parts.describe_state(model)

@@ -323,7 +323,7 @@ class Wiring:
         current = self.conversations.orchestrator
         stats = current.invoker.pool.stats() if current is not None else PoolStats()
         choice = choose_ready(self.loaded.settings.runtime, self._keys, self._given_runtimes, model)
-        return {"runtime": choice.name, "runtimeReason": choice.why, "sessions": asdict(stats)}
+        return {**choice.to_json(), "agent": self.loaded.settings.runtime.agent, "sessions": asdict(stats)}
 
     async def _begin_orchestrator(self, stack: AsyncExitStack) -> Orchestrator:
         """Open threads and runs, and what they need; closing the stack ends them."""

@@ -26,8 +26,10 @@ from toolstead.types.tool import ToolInfo
 
 logger = logging.getLogger(__name__)
 
-PASSING = frozenset({"busy", "rate", "server", "network"})
+PASSING = frozenset({"busy", "rate", "server", "network", "unreachable"})
 """Faults that a retry may solve."""
+ABSENT_ATTEMPTS = 2
+"""Tries where nothing listens on this machine: a longer wait does not start a server."""
 MOST_EMPTY = 3
 """Empty replies in a row before the request fails."""
 
@@ -148,7 +150,7 @@ class Asking:
         elif error.fault == "schema" and (tool := self._find_tool(error.tool)) is not None:
             conversation.refused[tool.name] = tool
             logger.warning("%s rejects the schema of %r, so the tool is left out: %s", name, tool.name, error)
-        elif error.fault in PASSING and self._attempt < self._activation.limits.attempts:
+        elif error.fault in PASSING and self._attempt < self._most_attempts(error):
             await self._wait(error)
             self._attempt += 1
         else:
@@ -156,8 +158,12 @@ class Asking:
             tries = f"; {self._attempt} tries in {seconds:.0f} s" if self._attempt > 1 else ""
             raise ModelError(f"{error}{tries}", fault=error.fault, retry_after=error.retry_after) from error
 
+    def _most_attempts(self, error: ModelError) -> int:
+        most = self._activation.limits.attempts
+        return min(most, ABSENT_ATTEMPTS) if error.fault == "unreachable" else most
+
     async def _wait(self, error: ModelError) -> None:
-        limits = self._activation.limits
+        limits, most = self._activation.limits, self._most_attempts(error)
         wait = error.retry_after
         if wait is None or not wait >= 0:  # an API may say anything, NaN too
             wait = min(limits.first_wait * 2 ** (self._attempt - 1), limits.longest_wait) * random.uniform(0.5, 1)  # noqa: S311 - no secret
@@ -167,8 +173,8 @@ class Asking:
                 fault=error.fault,
                 retry_after=wait,
             ) from error
-        logger.warning("%s; try %s of %s in %.1f seconds", error, self._attempt + 1, limits.attempts, wait)
-        retry = RetryNotice(reason=str(error), attempt=self._attempt + 1, attempts=limits.attempts, seconds=wait)
+        logger.warning("%s; try %s of %s in %.1f seconds", error, self._attempt + 1, most, wait)
+        retry = RetryNotice(reason=str(error), attempt=self._attempt + 1, attempts=most, seconds=wait)
         self._activation.tell(THINKING, retry.to_event())
         await asyncio.sleep(wait)
 

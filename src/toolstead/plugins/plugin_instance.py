@@ -5,19 +5,18 @@ A failure affects this plugin alone: it becomes `failed`, with the step and the 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import functools
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 
 from toolstead.concurrency.suspended_coroutine import DeadlineError, SuspendedCoroutine, start_coroutine
-from toolstead.errors import PluginError, ToolError
+from toolstead.errors import PluginError
 from toolstead.plugins.background import BackgroundTasks
+from toolstead.plugins.calls_under_way import CallsUnderWay
 from toolstead.plugins.contract import HOOKS, Hooks, Plugin, PluginContext, Prompt, Resource, Tool
 from toolstead.plugins.definition import check_hooks, check_plugin
 from toolstead.plugins.discovery import Discovered
@@ -465,39 +464,3 @@ def load_definition(found: Discovered) -> Plugin:
 def _has_steps(plugin: Plugin) -> bool:
     """Whether something would be stopped under the calls of its handlers."""
     return plugin.register is not None or plugin.start is not None or plugin.stop is not None
-
-
-class CallsUnderWay:
-    """Counts the calls of the handlers it was given, so that nothing is stopped under them."""
-
-    def __init__(self, plugin: str) -> None:
-        self._plugin = plugin
-        self._count = 0
-        self._closed = False
-        self._ended = asyncio.Event()
-
-    def count_calls(self, handler: Callable[..., Awaitable[Any]]) -> Callable[..., Coroutine[Any, Any, Any]]:
-        """A handler that is counted while it runs, and everything else like it was."""
-
-        @functools.wraps(handler)
-        async def call(*arguments: Any) -> Any:
-            if self._closed:  # a gate kept it so long that the plugin is gone
-                raise ToolError(f"plugin {self._plugin!r}, whose tool this is, was stopped meanwhile")
-            self._count += 1
-            try:
-                return await handler(*arguments)
-            finally:
-                self._count -= 1
-                if self._closed and not self._count:
-                    self._ended.set()
-
-        return call
-
-    async def close(self, seconds: float) -> int:
-        """Let no further call begin, and wait for those under way, so long at most; how many are left."""
-        self._closed = True
-        if self._count:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._ended.wait()
-        return self._count

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import urlsplit
 
 from toolstead.errors import RuntimeFailureError
 from toolstead.nearest_names import suggest
@@ -18,6 +19,11 @@ Lookup = Callable[[str], str | None]
 
 API = Literal["anthropic", "responses", "chat", "gemini"]
 """The API's protocol: Anthropic Messages, OpenAI Responses, OpenAI Chat Completions, Gemini."""
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+OLLAMA_HOST = "OLLAMA_HOST"
+"""The name that Ollama's own programs read: a host or a port, or both."""
+_OLLAMA_PORT = 11434
 
 _RULES: Mapping[API, str] = {"anthropic": "anthropic", "responses": "openai", "chat": "openai", "gemini": "gemini"}
 
@@ -31,7 +37,8 @@ class Vendor:
         title: Its name in messages.
         api: The protocol of its API.
         keys: Environment names of its key, the first one that is set wins.
-        needs_key: Whether it requires a key; a self-hosted server often does not.
+        needs_key: Whether it requires a key; a self-hosted server often does not, and one at a loopback address of
+            Chat Completions never.
         urls: Environment names of its address.
         url: Its address unless one of `urls` is set; empty when there is no default.
         model: The default model; empty when there is no sensible one.
@@ -58,8 +65,23 @@ class Vendor:
         return first_set(self.keys, lookup)[1]
 
     def find_address(self, lookup: Lookup) -> str | None:
-        """Its address; None if it is not configured."""
-        return first_set(self.urls, lookup)[1] or self.url or None
+        """Its address; None if it is not configured.
+
+        One that was given without a path gets the path that its API has everywhere else: `/v1`.
+        """
+        name, given = first_set(self.urls, lookup)
+        if given is None:
+            return self.url or None
+        if name == OLLAMA_HOST:
+            given = _read_ollama_host(given)
+        has_version = self.api in ("chat", "responses") and (not self.url or urlsplit(self.url).path == "/v1")
+        return f"{given.rstrip('/')}/v1" if has_version and not urlsplit(given).path.strip("/") else given
+
+    def is_key_needed(self, lookup: Lookup) -> bool:
+        """Whether it requires a key at its address: a server on this machine that speaks Chat Completions does not."""
+        if not self.needs_key or self.api != "chat":
+            return self.needs_key
+        return urlsplit(self.find_address(lookup) or "").hostname not in LOOPBACK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +100,15 @@ class VendorState:
 
 
 def _chat_vendor(
-    name: str, title: str, url: str, key: str, *, model: str = "", keys: tuple[str, ...] = (), needs_key: bool = True
+    name: str,
+    title: str,
+    url: str,
+    key: str,
+    *,
+    model: str = "",
+    keys: tuple[str, ...] = (),
+    urls: tuple[str, ...] = (),
+    needs_key: bool = True,
 ) -> Vendor:
     """A provider with a Chat Completions API; its environment names share a prefix."""
     word = key.removesuffix("_API_KEY")
@@ -88,7 +118,7 @@ def _chat_vendor(
         api="chat",
         keys=(key, *keys),
         url=url,
-        urls=(f"{word}_BASE_URL",),
+        urls=(f"{word}_BASE_URL", *urls),
         needs_key=needs_key,
         model=model,
     )
@@ -133,7 +163,9 @@ VENDORS: tuple[Vendor, ...] = (
         urls=("OPENAI_BASE_URL",),
         model="gpt-6.1-terra",
     ),
-    _chat_vendor("ollama", "Ollama", "http://localhost:11434/v1", "OLLAMA_API_KEY", needs_key=False),
+    _chat_vendor(
+        "ollama", "Ollama", "http://localhost:11434/v1", "OLLAMA_API_KEY", urls=(OLLAMA_HOST,), needs_key=False
+    ),
     _chat_vendor("vllm", "vLLM", "", "VLLM_API_KEY", needs_key=False),
     _chat_vendor("litellm", "LiteLLM", "", "LITELLM_API_KEY", needs_key=False),
     _chat_vendor("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
@@ -222,7 +254,7 @@ def vendor_states(lookup: Lookup) -> list[VendorState]:
 def state_of(vendor: Vendor, lookup: Lookup) -> VendorState:
     """Whether a provider can be used."""
     source, _ = first_set(vendor.keys, lookup)
-    if vendor.needs_key and not source:
+    if not source and vendor.is_key_needed(lookup):
         return VendorState(vendor=vendor, usable=False, advice=f"set {' or '.join(vendor.keys)}")
     if vendor.find_address(lookup) is None:
         return VendorState(vendor=vendor, usable=False, advice=f"set {' or '.join(vendor.urls)}")
@@ -241,6 +273,18 @@ def first_set(names: tuple[str, ...], lookup: Lookup) -> tuple[str, str | None]:
         if value := (lookup(name) or "").strip():
             return name, value
     return "", None
+
+
+def _read_ollama_host(host: str) -> str:
+    """The address of an Ollama, from what its own programs read."""
+    parts = urlsplit(host if "://" in host else f"http://{host}")
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    # What a server listens on is no address to ask: every address means this machine too.
+    name = "localhost" if parts.hostname in (None, "0.0.0.0", "::", "127.0.0.1") else parts.hostname  # noqa: S104 - compared, never bound
+    return f"{parts.scheme}://{f'[{name}]' if name and ':' in name else name}:{port or _OLLAMA_PORT}"
 
 
 def _such_as(vendor: Vendor) -> str:

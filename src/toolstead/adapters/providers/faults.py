@@ -5,6 +5,7 @@ Errors before and during a stream are treated alike.
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -17,13 +18,14 @@ import pydantic
 from pydantic_ai import exceptions as foreign
 from pydantic_ai.models import known_model_names
 
-from toolstead.adapters.providers.catalogue import API
-from toolstead.adapters.providers.http_client import CONNECT_SECONDS, LOOPBACK, READ_SECONDS, Connection
+from toolstead.adapters.providers.catalogue import API, LOOPBACK
+from toolstead.adapters.providers.http_client import CONNECT_SECONDS, READ_SECONDS, Connection
 from toolstead.errors import ModelError, ModelFault
 from toolstead.nearest_names import suggest
 from toolstead.types.tool import ToolInfo
 
 _LONGEST = 500
+_LONGEST_PAGE = 20_000
 
 _CATEGORIES: tuple[tuple[type[foreign.ModelAPIError], ModelFault], ...] = (
     (foreign.ModelContextWindowExceededError, "overflow"),
@@ -46,6 +48,17 @@ _TOO_LONG = re.compile(
 _TOOL_INDEX = re.compile(r"\btools[.\[](\d+)\]?(?:\.function_?declarations\[(\d+)\])?", re.IGNORECASE)
 _OF_A_TOOL = re.compile(r"schema|parameters|function|tool", re.IGNORECASE)
 _SECRET = re.compile(r"\b(?:sk-|gsk_|xai-|AIza)[-\w*]{6,}")
+
+_PATHS: Mapping[API, str] = {
+    "anthropic": "/v1/messages",
+    "responses": "/responses",
+    "chat": "/chat/completions",
+    "gemini": "/v1beta/models",
+}
+"""Where each API answers, below its address."""
+_NO_TOOLS = re.compile(r"not support (?:tools?|function)|tool (?:use|calling) is not supported", re.IGNORECASE)
+_UNREAD_MARKUP = re.compile(r"<(script|style|head)\b.*?</\1\s*>|<[^<>]*>", re.IGNORECASE | re.DOTALL)
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
 
 _WORDS: Mapping[ModelFault, str] = {
     "busy": "is busy",
@@ -90,6 +103,10 @@ def model_error(error: Exception, connection: Connection, tools: Sequence[ToolIn
     status = error.status_code if isinstance(error, foreign.ModelHTTPError) else None
     if fault == "network" and status is None:
         text = _network_text(error, sentence, connection)
+        if _is_port_closed(error, connection):
+            fault = "unreachable"
+    elif fault == "name" and _is_path_missing(error, sentence):
+        text = _describe_missing_path(status, connection)
     else:
         text = _fault_text(fault, tool, status, sentence, connection)
     return ModelError(text, fault=fault, retry_after=_retry_after(error), tool=tool)
@@ -135,7 +152,10 @@ def _fault_text(fault: ModelFault, tool: str | None, status: int | None, sentenc
     code = f" ({status})" if status is not None else ""
     match fault:
         case "key":
-            name = connection.key_name or " or ".join(connection.vendor.keys)
+            name = connection.key_name
+            if not name:
+                setting = connection.vendor.keys[0]
+                return f"{title} refuses the request{code}: {sentence} (no key was sent: {setting} is not set)"
             why = f": {sentence}" if status == 403 else ""  # a 401 says no more, and may repeat the key
             return f"{title} refuses the key that {name} holds{code}{why}"
         case "name":
@@ -143,8 +163,29 @@ def _fault_text(fault: ModelFault, tool: str | None, status: int | None, sentenc
             return f"{title} does not know the model {connection.model_name!r}{code}: {sentence}{hint}"
         case "schema":
             return f"{title} refuses the schema of tool {tool!r}{code}: {sentence}"
+        case "rejected" if _NO_TOOLS.search(sentence):
+            return (
+                f"{title} {_WORDS[fault]}{code}: {sentence}; use a model that calls tools, or ask this one without"
+                " them: --set 'tools.allowed=[]'"
+            )
         case _:
             return f"{title} {_WORDS[fault]}{code}: {sentence}"
+
+
+def _is_path_missing(error: Exception, sentence: str) -> bool:
+    """Whether nothing answers at the path that was asked: what came is no error of an API, and names no model."""
+    if not isinstance(error, foreign.ModelHTTPError) or "model" in sentence.lower():
+        return False
+    return not isinstance(_error_body(error.body).get("message"), str)
+
+
+def _describe_missing_path(status: int | None, connection: Connection) -> str:
+    vendor = connection.vendor
+    base, path = urlsplit(connection.address).path.rstrip("/"), _PATHS[vendor.api]
+    text = f"{_name_origin(connection)}{base}{path} does not exist ({status})"
+    if vendor.api in ("chat", "responses") and not base.endswith("/v1"):
+        return f"{text}: {vendor.urls[0]} should probably end in /v1"
+    return f"{text}: is {' or '.join(vendor.urls)} the address of an API like that of {vendor.title}?"
 
 
 def _network_text(error: Exception, sentence: str, connection: Connection) -> str:
@@ -155,6 +196,12 @@ def _network_text(error: Exception, sentence: str, connection: Connection) -> st
         return f"no answer from {title} at {_name_origin(connection)}: silent for {READ_SECONDS:g} seconds"
     is_closed = any(isinstance(cause, httpx2.RemoteProtocolError) for cause in causes)
     return f"the answer of {title} broke off: {'the connection was closed before its end' if is_closed else sentence}"
+
+
+def _is_port_closed(error: Exception, connection: Connection) -> bool:
+    """Whether nothing listens at an address of this machine."""
+    is_refused = any(isinstance(cause, ConnectionRefusedError) for cause in _find_causes(error))
+    return is_refused and urlsplit(connection.address).hostname in LOOPBACK
 
 
 def _find_connect_reason(causes: Sequence[BaseException]) -> str | None:
@@ -211,11 +258,20 @@ def _error_sentence(error: Exception, connection: Connection) -> str:
         if message is None and isinstance(error, foreign.ModelHTTPError):
             message = json.dumps(error.body, default=str) if error.body else "no reason was given"
     text = message if isinstance(message, str) else (str(error) or type(error).__name__)
-    line = " ".join(text.split())
+    line = " ".join(_read_markup(text).split())
     if connection.key_name:
         line = line.replace(connection.key, "…")
     line = _SECRET.sub("…", line)
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
+def _read_markup(text: str) -> str:
+    """The title of a page that a proxy sent instead of an answer, or its text; any other text as it is."""
+    if not re.match(r"\s*<(?:!doctype|html|head|body)\b", text, re.IGNORECASE):
+        return text
+    page = text[:_LONGEST_PAGE]
+    title = _TITLE.search(page)
+    return html.unescape((title and title[1].strip()) or _UNREAD_MARKUP.sub(" ", page))
 
 
 def _error_body(body: object) -> Mapping[str, Any]:

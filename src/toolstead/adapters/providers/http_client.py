@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from toolstead.adapters.providers.catalogue import Lookup, Vendor, first_set
+from toolstead.adapters.providers.catalogue import LOOPBACK, Lookup, Vendor, first_set
 from toolstead.errors import RuntimeFailureError
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ _MOST_CONNECTIONS = 1000
 _IDLE_CONNECTIONS = 100
 _IDLE_SECONDS = 60.0  # a tool runs between two requests; a new TLS connection for each turn would cost more than it
 _OPENED: ContextVar[list[httpx2.Response] | None] = ContextVar("opened", default=None)
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

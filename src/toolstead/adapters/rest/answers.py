@@ -250,6 +250,8 @@ class HealthAnswer(SentStruct, frozen=True, kw_only=True):
         generation: The registry's generation.
         runtime: The default runtime; null when none is available.
         runtime_reason: Why it was chosen, empty when the settings name it; or what is missing.
+        agent: The agent that answers where none is named; empty where none can.
+        model: The model that it asks; empty where the runtime has its own choice, or none is available.
         sessions: The warm connections to runtimes, counted since the server started.
     """
 
@@ -258,6 +260,8 @@ class HealthAnswer(SentStruct, frozen=True, kw_only=True):
     generation: Count
     runtime: str | None
     runtime_reason: str
+    agent: str
+    model: str
     sessions: SessionCounts
 
 

@@ -6,12 +6,13 @@ import html
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
+from urllib.parse import parse_qs
 
 from toolstead.adapters.http.asgi import HttpRequest, HttpResponse
 from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import HealthAnswer
 from toolstead.adapters.rest.docs_page import STYLE_HASH, render_page
-from toolstead.adapters.rest.openapi import Document, build_document, describe_answer, route
+from toolstead.adapters.rest.openapi import Document, build_document, describe_answer, query_parameter, route
 from toolstead.tools.registry import Registry
 
 _POLICY = (
@@ -30,13 +31,19 @@ _ORIGIN = b"http://toolstead.invalid"
 """Placeholder in the rendered page for the address of the request."""
 
 
-State = Callable[[], Mapping[str, Any]]
-"""Returns the runtime and the sessions for health; called often, so it must be cheap."""
+State = Callable[[str], Mapping[str, Any]]
+"""Returns the runtime for a model and the sessions, for health; called often, so it must be cheap."""
 
 
-def no_state() -> Mapping[str, Any]:
+def no_state(_: str) -> Mapping[str, Any]:
     """The state of a server without runs."""
-    return {"runtime": None, "runtimeReason": "this server runs no agents", "sessions": _NO_SESSIONS}
+    return {
+        "runtime": None,
+        "runtimeReason": "this server runs no agents",
+        "agent": "",
+        "model": "",
+        "sessions": _NO_SESSIONS,
+    }
 
 
 class Pages:
@@ -86,6 +93,7 @@ class Pages:
         "health",
         "Check that the server is up",
         "Answers as soon as the port is open; does not query the database.",
+        parameters=[query_parameter("model", "Say it for this model, instead of the settings' one.", None)],
         for_profiles=True,
         responses=describe_answer(
             HealthAnswer,
@@ -96,15 +104,19 @@ class Pages:
                 "generation": 1,
                 "runtime": "kernel",
                 "runtimeReason": "ANTHROPIC_API_KEY is set",
+                "agent": "main",
+                "model": "anthropic:claude-sonnet-5-5",
                 "sessions": _NO_SESSIONS,
             },
         ),
     )
-    async def get_health(self, _: HttpRequest) -> HttpResponse:
+    async def get_health(self, request: HttpRequest) -> HttpResponse:
         """`GET /api/health`."""
+        # Not refused for what else it holds: probes add what they like.
+        model = parse_qs(request.scope["query_string"].decode("latin-1")).get("model", [""])[0]
         generation = self._registry.current.number
         return HttpResponse.of_json(
-            {"status": "ok", "version": self._version, "generation": generation, **self._state()}
+            {"status": "ok", "version": self._version, "generation": generation, **self._state(model)}
         )
 
     @route(

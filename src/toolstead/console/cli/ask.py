@@ -6,7 +6,6 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -16,10 +15,8 @@ from toolstead.console.cli.approval_prompt import ApprovalPrompts
 from toolstead.console.cli.group import common_options, echo_json, echo_text, examples, run_with_client, url_option
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.console.cli.run_output import RunOutput
-from toolstead.console.cli.thread_choice import describe_thread, find_last_thread, find_thread
+from toolstead.console.cli.thread_choice import describe_thread, find_answerer, find_last_thread, find_thread
 
-NOT_CHOSEN: Mapping[str, Any] = {}
-"""The state where a runtime or a model was named, so that nothing was chosen for a reason."""
 _STDIN_SECONDS = 3.0
 """Seconds that stdin may be silent before that is reported."""
 
@@ -71,9 +68,8 @@ def ask(invocation: CommandContext, *, words: tuple[str, ...], as_json: bool, ur
     async def ask_agent(client: SteadClient) -> int:
         goes_on, thread = given.pop("goes_on"), given.pop("thread")
         thread_id = await find_thread_id(client, goes_on=goes_on, thread=thread)
-        was_chosen = given["runtime"] is None and given["model"] is None
-        state = await client.describe_state() if was_chosen else NOT_CHOSEN
-        output = RunOutput(url=client.url, state=state, shows=not as_json or sys.stderr.isatty())
+        answerer = await find_answerer(client, given, thread_id)
+        output = RunOutput(url=client.url, answerer=answerer, shows=not as_json or sys.stderr.isatty())
         run = await perform_run(client, output, prompt, thread_id=thread_id, **given)
         if as_json:
             output.end_early()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,6 @@ import click
 from toolstead.app.client import SteadClient
 from toolstead.concurrency.termination import take_signals
 from toolstead.console.cli.ask import (
-    NOT_CHOSEN,
     answer_options,
     check_choice,
     find_thread_id,
@@ -36,8 +34,8 @@ from toolstead.console.cli.group import (
 )
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.console.cli.message_reader import MessageReader
-from toolstead.console.cli.run_output import RunOutput
-from toolstead.console.cli.thread_choice import describe_thread, find_thread
+from toolstead.console.cli.run_output import RunOutput, render_answerer
+from toolstead.console.cli.thread_choice import describe_thread, find_answerer, find_thread
 from toolstead.console.cli.threads import render_threads
 from toolstead.errors import ToolsteadError
 from toolstead.nearest_names import suggest
@@ -52,11 +50,13 @@ COMMANDS = {
     "/agent [NAME]": "which agent answers; with a name, that one from now on",
     "/new": "begin another conversation",
     "/threads [ID]": "the last conversations; with an id, continue that one",
-    "/quit": "leave; Ctrl-D does too",
+    "/quit": "leave; so do /exit and Ctrl-D",
 }
 _WITH_NAME = frozenset(word.split()[0] for word in COMMANDS if word.endswith("]"))
 _WORDS = frozenset(word.split()[0] for word in COMMANDS)
+_LEAVING = frozenset({"/quit", "/exit"})
 _COMMAND = re.compile(r"(/[a-z]+)(?: +(\S+))? *")
+_SLIP = re.compile(r"/[a-z]+(?: +\S+)? *")
 _KEYS = (
     "A line is a message. One that ends with a backslash goes on in the next line; several lines that are pasted in are"
     " one message where the terminal marks pasted text. Ctrl-C ends the answer that is on its way; what is typed"
@@ -124,6 +124,7 @@ class Chat:
         """Answer until the person leaves; return the exit status."""
         if self.reader.is_terminal:
             click.echo("Type a message. /help lists commands, Ctrl-D leaves.", err=True)
+        await self._name_answerer()
         while True:
             try:
                 text = await self.reader.read_message()
@@ -131,10 +132,35 @@ class Chat:
                 return self._leave(FAILED if self._failed and not self.reader.is_terminal else DONE)
             except KeyboardInterrupt:
                 return self._leave(_INTERRUPTED)
-            if read_command(text) == ("/quit", None):
+            if text.rstrip(" ") in _LEAVING:
                 return self._leave(DONE)
             if text.strip():
                 await self._take_message(text)
+
+    async def _name_answerer(self) -> None:
+        """Say who answers. Where nothing can, a person may still choose another model; a pipe may not."""
+        answerer = await find_answerer(self.client, self.options, self.thread_id)
+        try:
+            await self.client.check_agent(**answerer.wanted)
+        except ToolsteadError as error:
+            if not self.reader.is_terminal:
+                raise
+            self._show_error(error)
+            return
+        if self.reader.is_terminal:
+            model = "" if answerer.runtime == "scripted" else answerer.model
+            self._header = render_answerer(answerer.agent, answerer.runtime, model, answerer.why)
+            echo_text(self._header, err=True, kind="dim")
+            if self.client.url is not None:
+                echo_text(f"by the server at {self.client.url}", err=True, kind="dim")
+
+    def _show_error(self, error: Exception) -> None:
+        self._failed = True
+        text = f"toolstead: {error}"
+        if self.reader.is_terminal:
+            lines = (click.wrap_text(line, terminal_width() - 1, "", "  ") for line in text.split("\n"))
+            text = "\n".join(lines)
+        echo_text(text, err=True, kind="bad")
 
     def _leave(self, status: int) -> int:
         if self.reader.is_terminal:
@@ -147,21 +173,32 @@ class Chat:
         command = read_command(text)
         try:
             if command is None:
+                self._note_slip(text)
                 await self._ask(text)
             else:
                 await self._obey(*command)
         except ToolsteadError as error:
-            self._failed = True
-            echo_text(f"toolstead: {error}", err=True, kind="bad")
+            self._show_error(error)
         if self.reader.is_terminal:
             click.echo(err=True)  # the next prompt stands apart
+
+    def _note_slip(self, text: str) -> None:
+        """A word that is nearly a command goes to the model as typed; a person is shown which one it nearly is."""
+        word = text.split(maxsplit=1)[0]
+        if self.reader.is_terminal and _SLIP.fullmatch(text) and (hint := suggest(word, sorted(_WORDS))):
+            echo_text(f"{word} is no command, so it is sent to the model; {hint}", err=True, kind="warning")
 
     async def _ask(self, text: str) -> None:
         """Ask the agent. Ctrl-C ends the run and not the conversation."""
         self.thread_id = self.thread_id or self._ids.new_id("thread")
-        was_chosen = self.options["runtime"] is None and self.options["model"] is None
-        state: Mapping[str, Any] = await self.client.describe_state() if was_chosen else NOT_CHOSEN
-        output = RunOutput(url=self.client.url, state=state, known_header=self._header, names_thread=False)
+        answerer = await find_answerer(self.client, self.options, self.thread_id)
+        output = RunOutput(
+            url=self.client.url,
+            answerer=answerer,
+            known_header=self._header,
+            names_thread=False,
+            model_option="/model NAME",
+        )
         work = perform_run(self.client, output, text, thread_id=self.thread_id, **self.options)
         running = asyncio.create_task(work, name="toolstead-chat-turn")
         try:
@@ -192,7 +229,7 @@ class Chat:
                 rows = [(tool["name"], tool["description"]) for tool in await self.client.list_tools()]
                 self._print_lines(render_table(("TOOL", "DESCRIPTION"), rows, width=table_width()))
             case "/model":
-                self._choose("model", name)
+                await self._choose_model(name)
             case "/agent":
                 await self._choose_agent(name)
             case "/new":
@@ -201,11 +238,17 @@ class Chat:
             case _:
                 await self._choose_thread(name)
 
-    def _choose(self, what: str, name: str | None) -> None:
+    async def _choose_model(self, name: str | None) -> None:
+        """Take another model, once it is known that it can be asked; or say which one answers."""
+        chosen = self.options if name is None else {**self.options, "model": name}
+        answerer = await find_answerer(self.client, chosen, self.thread_id)
+        await self.client.check_agent(**answerer.wanted)
         if name is not None:
-            self.options[what] = name
-        chosen = self.options[what] or "as the conversation and the settings say"
-        echo_text(f"{what}: {chosen}{' from now on' if name else ''}", err=True)
+            self.options["model"] = name
+            echo_text(f"model: {name} from now on", err=True)
+            return
+        model = answerer.model or f"the choice of {answerer.runtime}"
+        echo_text(f"model: {model} ({answerer.why or 'the settings'})", err=True)
 
     async def _choose_agent(self, name: str | None) -> None:
         agents = await self.client.list_agents()
@@ -217,7 +260,12 @@ class Chat:
             hint = suggest(name, known, otherwise=f"there are: {', '.join(known)}")
             echo_text(f"no agent {name!r}; {hint}", err=True, kind="bad")
             return
-        self._choose("agent", name)
+        else:
+            self.options["agent"] = name
+            echo_text(f"agent: {name} from now on", err=True)
+            return
+        answerer = await find_answerer(self.client, self.options, self.thread_id)
+        echo_text(f"agent: {answerer.agent} ({answerer.agent_why})", err=True)
 
     async def _choose_thread(self, name: str | None) -> None:
         if name is not None:

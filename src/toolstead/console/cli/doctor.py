@@ -36,6 +36,7 @@ No request was sent, so this was free. To find out whether it answers, for the
 price of one short request:
   toolstead ask "hello\""""
 _BROKEN = "No agent can answer yet: follow the → below each ✗."
+_BLOCKED = "No agent can answer yet; the first line says why."
 
 
 @click.command("doctor", epilog=examples("toolstead doctor", "toolstead doctor --json"))
@@ -82,7 +83,9 @@ def _render_report(report: DoctorReport) -> str:
     for sentence in report.delegates:
         lines += ["", *_wrap_text(sentence, "  ")]
     if not report.can_answer_here:
-        lines += ["", f"No agent can answer yet. {report.advice}".strip() if report.advice else _BROKEN]
+        has_cross = any(item.good is False for item in (*report.runtimes, *report.models, *report.extras))
+        blocked = _BROKEN if has_cross else _BLOCKED
+        lines += ["", f"No agent can answer yet. {report.advice}".strip() if report.advice else blocked]
     elif report.choice.name != "scripted":
         lines += ["", _UNTRIED]
     return "\n".join(lines)

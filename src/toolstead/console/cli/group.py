@@ -309,8 +309,10 @@ def count_noun(number: int, noun: str) -> str:
 
 def echo_text(text: str, *, nl: bool = True, err: bool = False, kind: Kind | None = None) -> None:
     """Print what a model or a client wrote: as it is into a file or a pipe; on a terminal without what steers it."""
-    stream = sys.stderr if err else find_output()
-    shown = escape_unseen(text, "prose") if stream.isatty() else text
+    if not (sys.stderr if err else find_output()).isatty():
+        click.echo(text, nl=nl, err=err, color=True)  # or click takes away what looks like a colour
+        return
+    shown = escape_unseen(text, "prose")
     click.echo(shown if kind is None else paint_text(shown, kind), nl=nl, err=err)
 
 

@@ -35,14 +35,20 @@ def keys() -> None:
 
 @keys.command("set", epilog=examples("toolstead keys set anthropic", "toolstead keys set OPENAI_API_KEY < key.txt"))
 @click.argument("name")
+@click.argument("more", nargs=-1, metavar="")
 @click.option("--stdin", "from_stdin", is_flag=True, help="Read the key from stdin, also on a terminal.")
 @common_options
-def set_key(invocation: CommandContext, *, name: str, from_stdin: bool) -> int:
+def set_key(invocation: CommandContext, *, name: str, more: tuple[str, ...], from_stdin: bool) -> int:
     """Keep a key. You are asked for it, and it is not shown; without a terminal it is read from stdin.
 
     NAME is a provider (anthropic, openai, google, groq, brave, …) or the name of the variable.
     """
     variable = find_key_name(name)
+    if more:  # not repeated in the message: it is likely the key
+        raise click.UsageError(
+            f"a key is no argument, which the shell's history would keep; `toolstead keys set {name}` asks for it, and"
+            f" `toolstead keys set {name} < FILE` reads it"
+        )
     kept = KeptKeys(invocation.find_places().data)
     place = kept.set_key(variable, check_key(variable, _read_key(variable, from_stdin=from_stdin)))
     click.echo(f"{variable} is kept in {place}.", err=True)

@@ -31,7 +31,9 @@ _LEFT = "\x03\x03"
 """Stands for a line where Ctrl-C came as a signal, and ends the conversation."""
 _MOST_KEPT = 1_000
 _MOST_READ = 65_536
-_PASTE_OFF = "\x1b[?2004l"
+_PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
+"""Whether the terminal marks what is pasted. It does so during an answer too, when readline does not read: what is
+pasted then waits in the terminal, and readline finds it whole."""
 _HINT = "Ctrl-C again or Ctrl-D leaves; /help says more"
 
 
@@ -94,7 +96,7 @@ class MessageReader:
         if self._settings is not None:
             with suppress(termios.error):
                 termios.tcsetattr(self._fd, termios.TCSADRAIN, self._settings)
-        if self._reading is not None and self._readline is not None:
+        if self._readline is not None:
             click.echo(_PASTE_OFF, nl=False)
 
     async def _read_line(self, prompt: str) -> str | None:
@@ -171,6 +173,8 @@ class MessageReader:
         finally:
             with suppress(termios.error):
                 termios.tcsetattr(self._fd, termios.TCSADRAIN, settings)
+            with suppress(OSError, ValueError):
+                click.echo(_PASTE_ON, nl=False)
 
     def _set_up(self, readline: ModuleType, commands: Sequence[str]) -> None:
         def complete(text: str, state: int) -> str | None:

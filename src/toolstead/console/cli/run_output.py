@@ -1,16 +1,18 @@
 """A run as a person sees it: the answer on stdout as it comes; who answers, tools, waits and failures on stderr.
 
 `ask` and `chat` show their runs with it. On a terminal the answer's markdown is painted, and a line says what is waited
-for; into a file or a pipe the answer goes as it is.
+for; into a file or a pipe the answer goes as it is, once it is whole: nothing of a try that broke off.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import shutil
 import sys
+import threading
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -24,6 +26,7 @@ from toolstead.console.cli.group import DONE, FAILED, echo_text
 from toolstead.console.cli.markdown_text import MarkdownPainter
 from toolstead.console.cli.own_output import find_output
 from toolstead.console.cli.status_line import INTERVAL, StatusLine
+from toolstead.console.cli.thread_choice import Answerer
 from toolstead.console.cli.written_call import find_written_call
 from toolstead.schema.visible import escape_unseen
 
@@ -47,23 +50,26 @@ class RunOutput:
         self,
         *,
         url: str | None,
-        state: Mapping[str, Any],
+        answerer: Answerer,
         known_header: str = "",
         shows: bool = True,
         names_thread: bool = True,
+        model_option: str = "-m NAME",
     ) -> None:
         """Begin to wait.
 
         Args:
             url: The running server that answers; None when this process does.
-            state: Which runtime was chosen, and why, where neither runtime nor model was named.
+            answerer: Who is to answer, and why.
             known_header: What was shown before of who answers; it is not shown again.
             shows: Whether the run is shown as it goes on.
             names_thread: Whether the end names the thread.
+            model_option: What a person types to have another model answer.
         """
         self.header = known_header
         self.kinds = set[str]()
-        self._url, self._state, self._shows, self._names_thread = url, state, shows, names_thread
+        self._url, self._expected, self._shows, self._names_thread = url, answerer, shows, names_thread
+        self._model_option = model_option
         self._status = StatusLine()
         self._answer = _AnswerText(self._status)
         self._answerer = "the model"
@@ -85,11 +91,22 @@ class RunOutput:
 
         self._draw()  # before anything that keeps the event loop busy
         drawing = asyncio.create_task(draw_again(), name="toolstead-status-line")
+        handlers = list(logging.getLogger().handlers)
+        for handler in handlers:
+            handler.addFilter(self._stand_apart)
         try:
             yield
         finally:
+            for handler in handlers:
+                handler.removeFilter(self._stand_apart)
             await cancel_tasks((drawing,))
             self._status.stop()
+
+    def _stand_apart(self, _: logging.LogRecord) -> bool:
+        """Begin a line of the log on a line of its own, where the answer and the log are on one terminal."""
+        if threading.current_thread() is threading.main_thread() and sys.stderr.isatty():
+            self._answer.break_line()
+        return True
 
     @contextmanager
     def pause(self) -> Generator[None]:
@@ -137,13 +154,15 @@ class RunOutput:
             self._answer.end_message()
             why = run["error"]["message"] if run["error"] else "the server stopped before the run ended"
             self._show_line(f"toolstead: {run['status']}: {why}", "bad")
+            if self._names_thread:
+                self._show_line(f"thread {run['threadId']}", "dim")
             return FAILED
         result = run["result"] or ""
         self._answer.show_end(result)
         if (name := find_written_call(result)) is not None:
             call = f"a call of {name}" if name else "a tool call"
             note = f"note: this answer is {call} that the model wrote as text, so nothing was called;"
-            self._show_line(f"{note} another model may call tools properly: -m NAME", "warning")
+            self._show_line(f"{note} another model may call tools properly: {self._model_option}", "warning")
         used = run["usage"]
         cost = f", ${used['cost']:.4f}" if used["cost"] else ""
         tokens = f"{used['inputTokens']:,} tokens in, {used['outputTokens']:,} out{cost}"
@@ -172,9 +191,8 @@ class RunOutput:
     def _show_start(self, data: Mapping[str, Any]) -> None:
         runtime, model = data.get("runtime"), data.get("model")
         model = "" if runtime == "scripted" else model  # a script answers, whichever model it stands for
-        reason = self._state.get("runtimeReason") if self._state.get("runtime") == runtime else None
-        header = f"{data.get('agent')} answers on {runtime}{f' ({reason})' if reason else ''}"
-        header += f", {model}" if model else ""
+        reason = self._expected.why if self._expected.runtime == runtime else ""
+        header = render_answerer(str(data.get("agent")), runtime, model, reason)
         if header != self.header:
             self.header = header
             self._show_line(header, "dim")
@@ -187,10 +205,15 @@ class RunOutput:
         """Wait for the tools that run, else for the model."""
         tools = ", ".join(self._tools.values())
         what = f"running {tools}" if tools else f"waiting for {self._answerer}"
+        if not tools and not sys.stderr.isatty():
+            self._status.wait_for(lambda seconds: f"no answer from {self._answerer} for {seconds:.0f} s")
+            return
         self._status.wait_for(lambda seconds: f"{what}{_count_wait(seconds)}")
 
     def _show_text(self, text: str, attempt: int) -> None:
-        if self._is_whole or attempt > self._attempt:
+        if attempt > self._attempt:
+            self._answer.drop_message()
+        elif self._is_whole:
             self._answer.end_message()
         self._is_whole, self._attempt = False, attempt
         self._answer.show_piece(text)
@@ -276,6 +299,8 @@ class _AnswerText:
     def show_piece(self, text: str) -> None:
         """Print a piece of a message."""
         self._text += text
+        if not self._is_terminal:
+            return
         self._is_open = self._was_shown = True
         if self._painter is None:
             self._print(text)
@@ -289,15 +314,28 @@ class _AnswerText:
             self._end_line()
 
     def end_message(self) -> None:
-        """End the message; another one may follow."""
+        """End the message; another one may follow. One that is not the answer is no part of what a pipe gets."""
         self._status.clear()
         if self._is_open:
             self._end_line()
+        elif self._text.strip():
+            echo_text(self._text, err=True, kind="dim")
         self._text = ""
+
+    def drop_message(self) -> None:
+        """The message broke off, and begins anew."""
+        if not self._is_terminal:
+            self._text = ""
+        self.end_message()
 
     def show_end(self, result: str) -> None:
         """Print what is missing of the last message, and end it."""
         # A runtime that counts nothing does not mark where a message ends, so another may stand before the last.
+        if not self._is_terminal:
+            self._status.clear()
+            echo_text(result)
+            self._text = ""
+            return
         rest = "" if self._text.endswith(result) else result.removeprefix(self._text)
         if rest or not self._was_shown:
             self.show_piece(rest)
@@ -318,6 +356,12 @@ class _AnswerText:
         find_output().flush()
         if self._is_terminal:
             self._line = click.unstyle(f"{self._line}{text}".rpartition("\n")[2])
+
+
+def render_answerer(agent: str, runtime: str | None, model: str | None, why: str) -> str:
+    """Who answers, in a line."""
+    reason = f" ({why})" if why and why != "named here" else ""
+    return f"{agent} answers on {runtime}{reason}{f', {model}' if model else ''}"
 
 
 def _count_wait(seconds: float) -> str:

@@ -1,7 +1,7 @@
 """What is waited for, and how long already: a line of the terminal that is written anew, and gone before other text.
 
 On a terminal where a line cannot be written anew, a line of its own says it after ten seconds, and again each time the
-wait has become twice as long. A file or a pipe gets none of it.
+wait has become twice as long. A file or a pipe gets such a line after half a minute, and then one for each minute.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from toolstead.console.cli.own_output import find_output
 INTERVAL = 0.1
 """Seconds between two looks of the line."""
 _FIRST_LINE = 10.0
+_FIRST_LINE_OF_PIPE, _MINUTE = 30.0, 60.0
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
 _SILENCE = 2.0
@@ -42,7 +43,8 @@ class StatusLine:
         self._clock = clock
         self._text: Callable[[float], str] | None = None
         self._since = self._silent_since = clock()
-        self._next_line = _FIRST_LINE
+        self._first_line = _FIRST_LINE if self._is_terminal else _FIRST_LINE_OF_PIPE
+        self._next_line = self._first_line
         self._drawn_at: int | None = None
         """The column of the terminal at which the line is drawn; None while it is not."""
         can_encode = (sys.stderr.encoding or "").lower().replace("-", "") == "utf8"
@@ -51,7 +53,7 @@ class StatusLine:
     def wait_for(self, describe: Callable[[float], str]) -> None:
         """Begin a wait; `describe` says what is waited for, given the seconds since then."""
         self.clear()
-        self._text, self._since, self._next_line = describe, self._clock(), _FIRST_LINE
+        self._text, self._since, self._next_line = describe, self._clock(), self._first_line
         self._silent_since = self._since
 
     def stop(self) -> None:
@@ -62,7 +64,7 @@ class StatusLine:
     def note_piece(self) -> None:
         """Something came: what is waited for from now on is what follows it."""
         self._silent_since = self._since = self._clock()
-        self._next_line = _FIRST_LINE
+        self._next_line = self._first_line
 
     def draw(self, column: int = 0) -> None:
         """Bring the line up to date.
@@ -70,14 +72,14 @@ class StatusLine:
         Args:
             column: Where the text before it ends on its line of the terminal.
         """
-        if self._text is None or not self._is_terminal:
+        if self._text is None:
             return
         seconds = self._clock() - self._since
         text = self._text(seconds)
         if not self.redraws:
             if seconds >= self._next_line:
                 click.echo(f"· {text}", err=True)
-                self._next_line = self._next_line * 2
+                self._next_line = self._next_line * 2 if self._is_terminal else seconds // _MINUTE * _MINUTE + _MINUTE
             return
         width = shutil.get_terminal_size((80, 24)).columns
         if column and (self._clock() - self._silent_since < _SILENCE or width - column < _NARROWEST):

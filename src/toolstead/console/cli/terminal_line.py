@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import termios
@@ -14,6 +15,8 @@ import click
 from toolstead.concurrency.termination import take_signals
 
 _MOST_READ = 65_536
+_PASTED = re.compile("\x1b\\[20[01]~")
+"""The marks around what was pasted."""
 
 
 def has_terminal() -> bool:
@@ -57,4 +60,4 @@ async def read_line(prompt: str, *, takes_interrupt: bool = True) -> str | None:
             if not typed.done() or typed.cancelled():
                 with suppress(termios.error):
                     termios.tcflush(fd, termios.TCIFLUSH)  # half a line is no command for the shell
-    return data.decode("utf-8", "replace").rstrip("\r\n") if data else None
+    return _PASTED.sub("", data.decode("utf-8", "replace")).rstrip("\r\n") if data else None

@@ -1,13 +1,14 @@
-"""Which conversation a person means: by its id, by the beginning of it, or the last one of the project."""
+"""Which conversation a person means, by its id or as the last one of the project; and who answers in it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from toolstead.app.client import SteadClient
 from toolstead.console.cli.columns import fit_text
-from toolstead.errors import ThreadChoiceError
+from toolstead.errors import ServeError, ThreadChoiceError
 from toolstead.nearest_names import suggest
 
 KIND = "thread_"
@@ -74,3 +75,66 @@ def shorten_id(id: str, others: Sequence[str]) -> str:
 def describe_thread(thread: dict[str, Any]) -> str:
     """A thread on a line: its id and its title."""
     return f"{thread['id']}  {fit_text(thread['title'] or '(no title)', _TITLE)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answerer:
+    """Who would answer the next message.
+
+    Attributes:
+        agent: The agent.
+        runtime: What drives the model; None when nothing can.
+        model: The model; empty where the runtime has its own choice.
+        why: Why this model or this runtime; or what is missing. Empty where a setting names it.
+        agent_why: Why this agent.
+        wanted: What is named of agent, model and runtime, as asking says it.
+    """
+
+    agent: str
+    runtime: str | None
+    model: str
+    why: str
+    agent_why: str
+    wanted: Mapping[str, str]
+
+
+async def find_answerer(client: SteadClient, options: Mapping[str, Any], thread_id: str | None) -> Answerer:
+    """Who answers: what the options name comes first, then the conversation, the agent's file, and the settings."""
+    listed = await client.list_threads(1, prefix=thread_id) if thread_id else []
+    thread: Mapping[str, Any] = listed[0] if listed else {}
+    try:
+        agents = {agent["name"]: agent for agent in await client.list_agents()}
+    except ServeError:  # a token of a profile may not read them
+        agents = {}
+    here, usual = "this conversation's", await client.describe_state()
+    named = options["agent"] or thread.get("agent") or ""
+    agent = named or str(usual.get("agent") or "main")
+    agent_why = ("named here" if options["agent"] else f"{here} agent") if named else "runtime.agent"
+    own = agents.get(agent, {})
+    ways = (
+        (options["model"], "named here"),
+        (thread.get("model"), f"{here} model"),
+        (own.get("model"), f"the model of agent {agent}"),
+    )
+    model, why = next((way for way in ways if way[0]), ("", ""))
+    state = await client.describe_state(model) if model else usual
+    runtime = options["runtime"] or thread.get("runtime") or own.get("runtime")
+    wanted = {
+        "agent": named,
+        "model": options["model"] or thread.get("model") or "",
+        "runtime": options["runtime"] or thread.get("runtime") or "",
+    }
+    if runtime:
+        shown = model or (str(state.get("model") or "") if runtime == "kernel" else "")
+        return Answerer(agent=agent, runtime=runtime, model=shown, why=why, agent_why=agent_why, wanted=wanted)
+    reason = str(state.get("runtimeReason") or "")
+    if state.get("runtime") is not None:
+        reason = why or reason
+    return Answerer(
+        agent=agent,
+        runtime=state.get("runtime"),
+        model=str(state.get("model") or model),
+        why=reason,
+        agent_why=agent_why,
+        wanted=wanted,
+    )

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 
 _SHOWN_EVENTS = ("tool_use", "tool_result", "error", "cancelled")
+_INTERRUPTED = "it was cancelled"
+"""What is stored of a run that a person ended, without another reason."""
 
 
 @click.group(
@@ -125,7 +127,9 @@ async def _find_thread(client: SteadClient, given: str | None) -> dict[str, Any]
 def _show_event(kind: str, data: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
     """A call of a tool, with its end where it has one; or why a run has no answer."""
     if kind not in ("tool_use", "tool_result"):
-        echo_text(f"\n{'cancelled' if kind == 'cancelled' else 'failed'}: {data['message']}", kind="bad")
+        is_interrupted = kind == "cancelled" and data["message"] == _INTERRUPTED
+        what = "" if is_interrupted else f"{'cancelled' if kind == 'cancelled' else 'failed'}: "
+        echo_text(f"\n{what}{'you interrupted this answer' if is_interrupted else data['message']}", kind="bad")
         return
     given = inputs.get(data["callId"])  # none of a call that was refused at once
     call = f"· {data['name']}{'' if given is None else f' {json.dumps(given, ensure_ascii=False)}'}"

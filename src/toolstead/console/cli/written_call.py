@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import Any, cast
 
 _MARKS = re.compile(
@@ -11,6 +12,10 @@ _MARKS = re.compile(
 )
 _NAME = re.compile(r"\"name\"\s*:\s*\"([\w.-]{1,128})\"|<function=([\w.-]{1,128})|<invoke name=\"([\w.-]{1,128})\"")
 _FENCE = re.compile(r"```\w*\n")
+_BEGINS = re.compile(r"[{\[]")
+_MOST_BEGINS = 20
+_LONGEST_LEAD = 500
+"""Characters that may stand before a call: an answer that explains more than it calls is one."""
 _INPUTS = ("arguments", "parameters", "input", "args")
 _LONGEST = 20_000
 
@@ -23,14 +28,14 @@ def find_written_call(answer: str) -> str | None:
     if _MARKS.search(text):
         found = _NAME.search(text)
         return next(filter(None, found.groups()), "") if found else ""
-    if fence := _FENCE.match(text):
+    if text.endswith("```") and (fence := _FENCE.search(text[:_LONGEST_LEAD])):
         text = text[fence.end() :].removesuffix("```").strip()
-    if not text.startswith(("{", "[")):
-        return None
-    try:
-        return _read_name(json.loads(text))
-    except (ValueError, RecursionError):
-        return None
+    for begin in islice(_BEGINS.finditer(text[:_LONGEST_LEAD]), _MOST_BEGINS):  # what it says before the call
+        try:
+            return _read_name(json.loads(text[begin.start() :]))
+        except (ValueError, RecursionError):
+            continue
+    return None
 
 
 def _read_name(value: object) -> str | None:

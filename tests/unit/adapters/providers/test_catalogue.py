@@ -90,8 +90,25 @@ def test_a_server_of_ones_own_needs_an_address_and_no_key() -> None:
     assert state_of(ollama, {}.get).usable
     assert ollama.find_address({}.get) == "http://localhost:11434/v1"
     assert ollama.find_address({"OLLAMA_BASE_URL": "http://gpu:1/v1"}.get) == "http://gpu:1/v1"
+    assert ollama.find_address({"OLLAMA_BASE_URL": "http://gpu:1/", "OLLAMA_HOST": "x"}.get) == "http://gpu:1/v1"
+    assert ollama.find_address({"OLLAMA_HOST": "0.0.0.0:27431"}.get) == "http://localhost:27431/v1"
+    assert ollama.find_address({"OLLAMA_HOST": "gpu"}.get) == "http://gpu:11434/v1"
+    assert vllm.find_address({"VLLM_BASE_URL": "http://gpu:1"}.get) == "http://gpu:1/v1"
+    assert vllm.find_address({"VLLM_BASE_URL": "http://gpu:1/serve"}.get) == "http://gpu:1/serve"
     assert state_of(vllm, {}.get).advice == "set VLLM_BASE_URL"
     assert state_of(vllm, {"VLLM_BASE_URL": "http://gpu:1/v1"}.get).usable
+
+
+@pytest.mark.parametrize("name", ["openai-chat:x", "groq:x"])
+def test_chat_completions_on_this_machine_need_no_key_and_elsewhere_do(name: str) -> None:
+    vendor, _ = find_model(name)
+    assert state_of(vendor, {vendor.urls[0]: "http://127.0.0.1:1234/v1"}.get).usable
+    assert state_of(vendor, {vendor.urls[0]: "http://gpu:1234/v1"}.get).advice == f"set {vendor.keys[0]}"
+    assert not state_of(vendor, {}.get).usable
+
+
+def test_a_provider_that_is_chosen_by_itself_needs_its_key_everywhere() -> None:
+    assert default_model({"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}.get) is None
 
 
 def test_reading_the_table_imports_no_sdk() -> None:

@@ -198,14 +198,14 @@ def test_an_address_a_proxy_or_a_certificate_that_cannot_be_used_is_named(
         open_client(address, told.get)
 
 
-async def test_a_server_that_is_not_there_is_a_network_fault() -> None:
+async def test_a_server_that_is_not_there_on_this_machine_has_a_fault_of_its_own() -> None:
     async with canned(b"") as told:
         pass
     for name in (ANTHROPIC, OPENAI, GOOGLE):
         async with connected(name, told) as model:
             with pytest.raises(ModelError) as caught:
                 await answer(model, "hi", tools=TOOLS)
-        assert caught.value.fault == "network"
+        assert caught.value.fault == "unreachable"
 
 
 @pytest.mark.parametrize("name", [OPENAI, CHAT])

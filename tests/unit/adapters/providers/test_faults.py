@@ -328,3 +328,53 @@ async def test_a_malformed_call_of_gemini_is_worth_another_try() -> None:
     error = await canned_refusal(GOOGLE, stream, kind="text/event-stream")
     assert error.fault == "server"
     assert "MALFORMED_FUNCTION_CALL" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "environ", "fault", "says"),
+    [
+        (404, "404 page not found", {}, "name", "/api/chat/completions does not exist (404): {hint}"),
+        (
+            404,
+            '{"detail": "Not Found"}',
+            {},
+            "name",
+            "/api/chat/completions does not exist (404): ",
+        ),
+        (404, '{"error": {"message": "model x not found"}}', {}, "name", "not know the model 'x' "),
+        (
+            502,
+            "<html>\n<head><title>502 Bad Gateway</title><style>p {}</style></head><body><p>nginx</body></html>",
+            {},
+            "server",
+            "failed (502): 502 Bad Gateway",
+        ),
+        (
+            401,
+            '{"error": {"message": "who are you"}}',
+            {"OPENAI_API_KEY": ""},
+            "key",
+            "refuses the request (401): who are you (no key was sent: OPENAI_API_KEY is not set)",
+        ),
+        (
+            400,
+            '{"error": {"message": "x:1b does not support tools"}}',
+            {},
+            "rejected",
+            "does not support tools; use a model that calls tools, or ask this one without them: --set 'tools.allowed",
+        ),
+    ],
+    ids=["no-path", "no-route", "no-model", "page", "no-key", "no-tools"],
+)
+async def test_what_a_server_of_ones_own_refuses_says_what_to_change(
+    status: int, body: str, environ: Mapping[str, str], fault: str, says: str
+) -> None:
+    async with canned(
+        body.encode(), status=status, kind="application/json" if body.startswith("{") else "text/html"
+    ) as told:
+        url = told["OPENAI_BASE_URL"].removesuffix("/v1")
+        async with connected("openai-chat:x", {**told, "OPENAI_BASE_URL": f"{url}/api", **environ}) as model:
+            with pytest.raises(ModelError) as caught:
+                await answer(model, "x", tools=[])
+    assert caught.value.fault == fault
+    assert says.format(hint="OPENAI_BASE_URL should probably end in /v1") in str(caught.value)
