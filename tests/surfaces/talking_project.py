@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -10,7 +11,7 @@ import sqlite3
 import subprocess
 from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,15 @@ class Project:
             return database.execute("SELECT id FROM threads ORDER BY n DESC LIMIT 1").fetchone()[0]
         finally:
             database.close()
+
+    async def sees_run(self, prompt: str, status: str) -> None:
+        """Wait until the database has a run of this prompt with this status."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                with suppress(sqlite3.OperationalError):  # the database is being made
+                    if (prompt, status) in self.runs():
+                        return
+                await asyncio.sleep(0.05)
 
     def runs(self) -> list[tuple[str, str]]:
         """Prompt and status of every run, as the database has them."""

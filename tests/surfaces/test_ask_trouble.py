@@ -36,7 +36,10 @@ async def test_an_api_that_never_answers_is_waited_for_in_sight_until_the_time_i
             await sees_who_is_asked(terminal)
             await terminal.sees(f"waiting for {MODEL}, 2 s")
             assert await terminal.ended() == 1
-        assert terminal.shown.splitlines()[1:] == ["toolstead: timeout: not finished after 4 seconds, so it was ended"]
+        assert terminal.shown.splitlines()[1:] == [
+            "toolstead: timeout: not finished after 4 seconds, so it was ended",
+            f"thread {project.last_thread()}",
+        ]
         assert api.requests <= 1
 
 
@@ -73,7 +76,7 @@ async def test_the_first_failure_is_shown_at_once_with_the_next_try(
     shown = " ".join(terminal.shown.split())
     assert f"· {reason}; try 2 of 6, next in 0." in shown
     assert [int(number) for number in re.findall(r"; try (\d) of 6", shown)] == [2, 3, 4, 5, 6]
-    assert re.search(rf"toolstead: failed: {re.escape(reason)}; 6 tries in \d+ s$", shown)
+    assert re.search(rf"toolstead: failed: {re.escape(reason)}; 6 tries in \d+ s thread ", shown)
     assert shown.count("The TODOs are in ·") == (5 if trouble == "broken" else 0)
     assert project.runs() == [("where are they", "failed")]
 

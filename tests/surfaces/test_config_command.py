@@ -146,7 +146,7 @@ def test_explain_of_one_key_tells_that_key_alone(tmp_path: Path) -> None:
     [
         ("tools.timeot", "the nearest is tools.timeout"),
         ("tool", "the nearest is tools"),
-        ("plugins.validation", "is not set anywhere"),
+        ("plugins.nowhere", "is not set anywhere"),
     ],
 )
 def test_explain_of_an_unknown_key_is_wrong_usage(key: str, text: str, tmp_path: Path) -> None:

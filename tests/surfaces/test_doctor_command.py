@@ -211,6 +211,7 @@ def test_json_has_everything_in_one_shape(project: Project) -> None:
         "models",
         "extras",
         "review",
+        "delegates",
         "server",
     ]
     shown = (report["good"], report["runtime"], report["runtimeReason"], report["model"])

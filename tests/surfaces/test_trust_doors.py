@@ -133,15 +133,15 @@ async def _waiting(opened: Doors, text: str) -> None:
 
 async def test_a_server_for_authors_trusts_what_they_change_while_it_runs_and_no_longer(tmp_path: Path) -> None:
     project = hostile_project(tmp_path)
-    ear = Ear()
     async with (
         serving_project(project, "--dev") as address,
-        connected(f"{address}/mcp", "handshake", message_handler=ear.message) as client,
+        connected(f"{address}/mcp", "handshake") as client,
     ):
         assert text_of(await client.call_tool("evil", {})).strip() == "old"
         project.write_tools("new")
-        while text_of(await client.call_tool("evil", {})).strip() != "new":
-            await ear.next()
+        async with asyncio.timeout(PATIENCE):  # the list reads as before, so clients are told nothing
+            while text_of(await client.call_tool("evil", {})).strip() != "new":
+                await asyncio.sleep(0.05)
     project.write_tools("after the end")
     done = project.toolstead("tools", "call", "evil")
     assert (done.stdout, "evil.json changed" in done.stderr) == ("new\n", True)

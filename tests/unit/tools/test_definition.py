@@ -155,7 +155,7 @@ def test_a_bad_field_is_refused_by_name_with_what_would_be_right(fields: dict[st
 
 @pytest.mark.parametrize("bad", [handler, "t", None, {"name": "t"}, Called()])
 def test_what_is_no_tool_at_all_is_refused(bad: Any) -> None:
-    with pytest.raises(DefinitionError, match="a Tool is needed; decorate an async function with @tool") as caught:
+    with pytest.raises(DefinitionError, match="a Tool is needed; put @tool above the function") as caught:
         define_tool(bad, HERE, PluginContext(name="p"))
     assert caught.value.field == "tool"
     assert caught.value.tool

@@ -57,8 +57,7 @@ _PATHS: Mapping[API, str] = {
 }
 """Where each API answers, below its address."""
 _NO_TOOLS = re.compile(r"not support (?:tools?|function)|tool (?:use|calling) is not supported", re.IGNORECASE)
-_UNREAD_MARKUP = re.compile(r"<(script|style|head)\b.*?</\1\s*>|<[^<>]*>", re.IGNORECASE | re.DOTALL)
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.IGNORECASE | re.DOTALL)
+_MARKUP = re.compile(r"<[^<>]*>")
 
 _WORDS: Mapping[ModelFault, str] = {
     "busy": "is busy",
@@ -270,8 +269,10 @@ def _read_markup(text: str) -> str:
     if not re.match(r"\s*<(?:!doctype|html|head|body)\b", text, re.IGNORECASE):
         return text
     page = text[:_LONGEST_PAGE]
-    title = _TITLE.search(page)
-    return html.unescape((title and title[1].strip()) or _UNREAD_MARKUP.sub(" ", page))
+    lower = page.lower()
+    begin = lower.find(">", lower.find("<title")) + 1
+    title = page[begin : max(lower.find("</title", begin), 0)].strip() if "<title" in lower else ""
+    return html.unescape(title or _MARKUP.sub(" ", page[max(lower.find("<body"), 0) :]))
 
 
 def _error_body(body: object) -> Mapping[str, Any]:

@@ -87,7 +87,8 @@ async def show_agent(stead: Toolstead, *, name: str, with_tools: bool, as_json: 
         offers = [reason.to_json() for reason in reasons]
         echo_json({**agent.to_json(), "instructions": agent.instructions, "effective": effective, "offers": offers})
         return
-    echo_text(f"{click.style(agent.name, bold=True)}  ({_describe_place(agent)}: {agent.origin})")
+    echo_text(agent.name, kind="name", nl=False)
+    echo_text(f"  ({_describe_place(agent)}: {agent.origin})")
     if agent.description:
         echo_text(textwrap.fill(agent.description, terminal_width()))
     click.echo("\nRuns with")

@@ -15,7 +15,7 @@ from toolstead.errors import StorageError
 @pytest.mark.parametrize(
     ("text", "path"),
     [
-        ("toolstead.db", "toolstead.db"),
+        ("./toolstead.db", "toolstead.db"),
         ("/a b/c.db", "/a b/c.db"),
         (Path("/x/y.db"), "/x/y.db"),
         ("sqlite:///rel.db", "rel.db"),

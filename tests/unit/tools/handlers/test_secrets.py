@@ -31,7 +31,9 @@ def streamed(using: Mask, parts: list[bytes]) -> str:
 def test_references_are_replaced_and_an_unset_one_is_named() -> None:
     assert REFERENCE.findall("Bearer ${A} ${B_2} $C ${} ${2D} {E}") == ["A", "B_2"]
     assert expand_secrets("x${A}y${A}", {"A": "${B}", "B": "never"}) == "x${B}y${B}"
-    with pytest.raises(ToolError, match=r"the environment variable NOPE is not set; .*export NOPE=…"):
+    with pytest.raises(
+        ToolError, match=r"the environment variable NOPE is not set where Toolstead runs; .*export NOPE=…"
+    ):
         expand_secrets("${A}${NOPE}", {"A": "1"})
     assert expand_secrets("${EMPTY}", {"EMPTY": ""}) == ""
 
