@@ -35,7 +35,8 @@ def test_references_are_replaced_and_an_unset_one_is_named() -> None:
         ToolError, match=r"the environment variable NOPE is not set where Toolstead runs; .*export NOPE=…"
     ):
         expand_secrets("${A}${NOPE}", {"A": "1"})
-    assert expand_secrets("${EMPTY}", {"EMPTY": ""}) == ""
+    with pytest.raises(ToolError, match="EMPTY is not set"):  # an empty one is no secret
+        expand_secrets("${EMPTY}", {"EMPTY": ""})
 
 
 def test_short_ones_are_told_and_not_masked() -> None:
