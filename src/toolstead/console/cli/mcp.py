@@ -15,7 +15,7 @@ from toolstead.console.cli.stdio import serve
 @click.command(
     "mcp",
     epilog=examples(
-        "toolstead mcp --project ~/work/shop", "toolstead mcp my_tools.py", "toolstead mcp --profile readonly"
+        "toolstead mcp --project ~/shop", "toolstead mcp my_tools.py", "toolstead mcp --profile readonly"
     ),
 )
 @click.option("--profile", metavar="NAME", help="Offer only the tools of this profile, as [profiles.NAME] says.")
