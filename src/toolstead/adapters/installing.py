@@ -1,7 +1,7 @@
 """The command that installs an extra of ours: the one place that writes `pip install`.
 
 It names the packages that the extra requires, as the installed metadata lists them, and never asks an index for our
-own name: that works from a checkout and from a wheel, and somebody else may have put a package there under our name.
+own name: that works from a checkout and from a wheel, and another package may be there under our name.
 What `make install` made is given extras by `make install`, and an environment of pipx by pipx, so that they know of it.
 """
 

@@ -151,7 +151,7 @@ def find_ollama(lookup: Lookup) -> OllamaServer | None:
     """The Ollama that answers at the address of the environment, else on this machine; None when none does in time."""
     url = (_OLLAMA.find_address(lookup) or "").rstrip("/").removesuffix("/v1")
     found: list[Any] = []
-    # In a worker that nobody waits for: finding the address of a host has no time limit of its own.
+    # In a worker without a waiting caller: finding the address of a host has no time limit of its own.
     asking = threading.Thread(target=lambda: found.append(_list_models(url)), daemon=True)
     asking.start()
     asking.join(OLLAMA_SECONDS)

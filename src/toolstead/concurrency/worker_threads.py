@@ -62,7 +62,7 @@ class _WorkerCall:
             return None, error
 
     def deliver(self, outcome: tuple[Any, BaseException | None]) -> None:
-        """Hand the outcome to the event loop; one that is closed has nobody left who waits."""
+        """Hand the outcome to the event loop; a closed one has no waiting caller."""
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._settle, outcome)
 
@@ -244,11 +244,11 @@ def wait_on_loop(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         work: Makes the coroutine; not called when the call was abandoned.
 
     Raises:
-        asyncio.CancelledError: The call was abandoned: nobody waits for it any more.
+        asyncio.CancelledError: The call was abandoned: its caller has gone.
     """
     call = _current.call
     if call is None or call.is_abandoned:
-        raise asyncio.CancelledError("nobody waits for this call any more")
+        raise asyncio.CancelledError("the caller of this call has gone")
     running = asyncio.run_coroutine_threadsafe(work(), call.loop)
     while True:
         try:
@@ -258,4 +258,4 @@ def wait_on_loop(work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
                 raise
         if call.is_abandoned:
             running.cancel()
-            raise asyncio.CancelledError("nobody waits for this call any more")
+            raise asyncio.CancelledError("the caller of this call has gone")

@@ -140,7 +140,7 @@ class ToolMeta(msgspec.Struct, eq=False):
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether nobody waits for this call any more, though its function goes on: for a plain `def` to look at.
+        """Whether the caller of this call has gone, though its function goes on: for a plain `def` to look at.
 
         An `async def` is cancelled instead.
         """
@@ -152,7 +152,7 @@ class ToolMeta(msgspec.Struct, eq=False):
         """Report progress to the caller; does nothing when the caller does not receive it.
 
         An `async def` awaits it. In a plain `def` the call alone reports, and raises `asyncio.CancelledError` when
-        nobody waits for the tool's call any more.
+        the caller of the tool has gone.
 
         Raises:
             DefinitionError: The tool was not declared with `progress=True`.

@@ -158,7 +158,7 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return None
 
     def explain_missing(self, name: str) -> str | None:
-        """Why a tool that exists cannot be called here, where whoever has this view may know it."""
+        """Why a tool that exists cannot be called here, where the owner of this view may know it."""
         return None if self.whole is None else self.whole.explain_missing(name)
 
     def narrow_view(self, memory: NameMemory) -> ToolView:

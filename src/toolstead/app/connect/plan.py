@@ -266,7 +266,7 @@ def show_entry(place: Place, entry: Mapping[str, Any]) -> str:
 
 
 def _check_ours(place: Place, entry: Mapping[str, Any] | None, wanted: Target | None = None) -> None:
-    """Refuse to touch the server of somebody else, or one of ours that serves another file.
+    """Refuse to touch a server that is not ours, or one of ours that serves another file.
 
     Raises:
         ClientConfigError: It is.

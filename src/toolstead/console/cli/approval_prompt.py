@@ -3,7 +3,7 @@
     async with ApprovalPrompts(client.approvals) as prompts:
         run = await client.run_agent(prompt, prompts.take_event)
 
-A question ends with the person's answer, with a decision that somebody else makes meanwhile, or with its time. Without
+A question ends with the person's answer, with a decision that is made elsewhere meanwhile, or with its time. Without
 a terminal it is only reported, with the command that answers it.
 """
 

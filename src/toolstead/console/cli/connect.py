@@ -340,7 +340,7 @@ def _find_notes(request: Request, change: Change, target: Target) -> list[str]:
         notes.append(f"the entry says {key}, so {client.title} does not use it until you change that.")
     if client.name == "codex" and "default_tools_approval_mode" not in (change.entry or {}):
         notes.append(
-            "`codex exec` can ask nobody, and calls only tools that say that they only read (`annotations`,"
+            "`codex exec` has no person to ask, and calls only tools that say that they only read (`annotations`,"
             " `readOnlyHint: true`); --without-asking allows the others too."
         )
     if client.name == "claude-desktop" and "--project" not in target.command:

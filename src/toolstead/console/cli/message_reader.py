@@ -123,7 +123,7 @@ class MessageReader:
 
         def work() -> None:
             line = read()
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed, and its callers with it
                 loop.call_soon_threadsafe(end_reading, line)
 
         threading.Thread(target=work, name="toolstead-typed-line", daemon=True).start()

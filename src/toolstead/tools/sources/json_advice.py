@@ -1,4 +1,4 @@
-"""What a good tool file will probably do otherwise than its author expects: for whoever makes one."""
+"""What a good tool file will probably do otherwise than its author expects, for its author."""
 
 from __future__ import annotations
 
