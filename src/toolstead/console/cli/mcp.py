@@ -14,9 +14,7 @@ from toolstead.console.cli.stdio import serve
 
 @click.command(
     "mcp",
-    epilog=examples(
-        "toolstead mcp --project ~/shop", "toolstead mcp my_tools.py", "toolstead mcp --profile readonly"
-    ),
+    epilog=examples("toolstead mcp --project ~/shop", "toolstead mcp my_tools.py", "toolstead mcp --profile readonly"),
 )
 @click.option("--profile", metavar="NAME", help="Offer only the tools of this profile, as [profiles.NAME] says.")
 @click.option("--no-fast-path", is_flag=True, help="Leave every message to the MCP SDK.")
