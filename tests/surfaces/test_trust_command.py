@@ -311,13 +311,14 @@ def test_what_is_approved_is_what_was_shown_though_it_is_replaced_while_the_ques
 
 
 def test_a_no_or_ctrl_d_to_trust_is_exit_1_and_an_interrupt_approves_nothing(project: HostileProject) -> None:
+    for command in (["trust"], ["tools", "call", "evil-program"]):
+        with open_terminal(project.folder, *command) as opened:
+            opened.until(QUESTION)
+            opened.process.send_signal(signal.SIGINT)
+            assert opened.end()[0] == 130
     for typed in ("n\n", "\x04"):  # Ctrl-D
         status, _, shown = on_terminal(project, "trust", answers=[typed])
         assert (status, "not trusted; `toolstead trust` asks again" in shown) == (1, True)
-    with open_terminal(project.folder, "trust") as opened:
-        opened.until(QUESTION)
-        opened.process.send_signal(signal.SIGINT)
-        assert opened.end()[0] == 130
     assert project.trust.approvals.all_approvals() == []
     status, _, shown = on_terminal(project, "trust", "--yes")
     assert (status, "[y/N]" in shown) == (0, False)

@@ -10,7 +10,7 @@ from toolstead.app.trust.approvals import compare_snapshot
 from toolstead.app.trust.approved import ProjectTrust
 from toolstead.app.trust.review import what_changed, what_is_refused, what_would_run
 from toolstead.app.trust.snapshot import Snapshot
-from toolstead.console.cli.terminal_line import has_terminal
+from toolstead.console.cli.terminal_line import has_terminal, read_answer
 from toolstead.errors import TrustError
 from toolstead.schema.visible import escape_unseen
 
@@ -42,13 +42,17 @@ def ask_at_terminal(snapshot: Snapshot) -> bool:
             "without a terminal no person can be asked; `toolstead trust --yes` approves what is shown above"
         )
     files = "this file" if len(snapshot.files) == 1 else f"these {len(snapshot.files)} files"
-    try:
-        return click.confirm(f"Trust {files}?", err=True)
-    except click.Abort as abort:
-        if not isinstance(abort.__context__, EOFError):  # click makes one error of Ctrl-C and Ctrl-D
-            raise
-        click.echo("", err=True)
-        return False
+    while True:
+        try:
+            typed = read_answer(f"Trust {files}? [y/N]: ")
+        except KeyboardInterrupt:
+            raise click.Abort from None
+        if typed is None:
+            click.echo("", err=True)
+            return False
+        if (answer := typed.strip().lower()) in ("y", "yes", "n", "no", ""):
+            return answer in ("y", "yes")
+        click.echo("type y or n", err=True)
 
 
 def approve_project(

@@ -1,10 +1,11 @@
-"""Lines that a person types at the terminal while an event loop runs: nothing blocks, and any wait can be cancelled."""
+"""Lines that a person types at the terminal, and how a Ctrl-C ends the wait for them."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import re
+import select
 import signal
 import sys
 import termios
@@ -15,6 +16,7 @@ import click
 from toolstead.concurrency.termination import take_signals
 
 _MOST_READ = 65_536
+_SECONDS_WITHOUT_A_LOOK = 0.1
 _PASTED = re.compile("\x1b\\[20[01]~")
 """The marks around what was pasted."""
 
@@ -24,8 +26,32 @@ def has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def read_answer(prompt: str) -> str | None:
+    """Show a question on stderr, and wait for the line that is typed after it; None for Ctrl-D.
+
+    A Ctrl-C ends it, also one that comes just before the wait, or while the loop of the caller stands still for it:
+    `input()` would read on.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C.
+    """
+    fd = sys.stdin.fileno()
+    termios.tcflush(fd, termios.TCIFLUSH)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        click.echo(prompt, nl=False, err=True)
+        while not select.select([fd], [], [], _SECONDS_WITHOUT_A_LOOK)[0]:
+            pass
+        data = os.read(fd, _MOST_READ)
+    except OSError:  # the terminal is gone
+        data = b""
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return _clean_line(data)
+
+
 async def read_line(prompt: str, *, takes_interrupt: bool = True) -> str | None:
-    """Show a prompt on stderr, and read the line that is typed after it; None for Ctrl-D.
+    """Show a prompt on stderr, and read the line that is typed after it while the loop runs; None for Ctrl-D.
 
     What was typed before is dropped: it was not meant for a question that was not shown yet.
 
@@ -60,4 +86,8 @@ async def read_line(prompt: str, *, takes_interrupt: bool = True) -> str | None:
             if not typed.done() or typed.cancelled():
                 with suppress(termios.error):
                     termios.tcflush(fd, termios.TCIFLUSH)  # half a line is no command for the shell
+    return _clean_line(data)
+
+
+def _clean_line(data: bytes) -> str | None:
     return _PASTED.sub("", data.decode("utf-8", "replace")).rstrip("\r\n") if data else None
