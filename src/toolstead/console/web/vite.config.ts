@@ -1,0 +1,17 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vite";
+
+// `npm run dev` shows the page with reload; it asks the server of `toolstead serve`.
+const server = process.env["TOOLSTEAD_URL"] ?? "http://127.0.0.1:8420";
+
+export default defineConfig({
+  plugins: [react()],
+  base: "/",
+  build: {
+    outDir: "dist",
+    assetsInlineLimit: 0, // the policy of the page takes no data: scripts, and files cache better
+    modulePreload: { polyfill: false },
+    chunkSizeWarningLimit: 400,
+  },
+  server: { proxy: { "/api": { target: server, changeOrigin: true } } },
+});
