@@ -122,6 +122,9 @@ export class LiveConnection {
       if (!resumed) this.reportGap(); // what happened before the stream began is in no event
       onOpen();
       const parser = createParser({
+        onComment: (comment) => {
+          if (comment.includes("missed")) this.hasGap = true;
+        },
         onEvent: ({ id, data }) => {
           if (id !== undefined) this.lastId = id;
           this.enqueue(data);

@@ -1,11 +1,10 @@
 import type { ReactNode } from "react";
+import { useRoute } from "wouter";
 
-import { PageHead } from "../../ui/parts";
+import { ToolList } from "./ToolList";
+import { ToolPage } from "./ToolPage";
 
 export default function Tools(): ReactNode {
-  return (
-    <div className="page">
-      <PageHead title="Tools" />
-    </div>
-  );
+  const [, params] = useRoute("/tools/:tool");
+  return params ? <ToolPage key={params.tool} name={decodeURIComponent(params.tool)} /> : <ToolList />;
 }
