@@ -20,6 +20,7 @@ from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.server import serve
 from toolstead.adapters.rest.agent_routes import ListAgents
 from toolstead.adapters.rest.app import create_app
+from toolstead.adapters.rest.console_routes import ConsoleSite
 from toolstead.adapters.rest.plugin_routes import PluginControl
 from toolstead.adapters.rest.problems import Opened
 from toolstead.adapters.rest.task_routes import TaskControl
@@ -191,6 +192,7 @@ async def running(
     approvals: Approvals | None = None,
     files: OpenFiles | None = None,
     tasks: TaskControl | None = None,
+    console: Path = Path("no", "console", "here"),
     **options: Any,
 ) -> AsyncIterator[Live]:
     """A server with these tools, on a free port; in the end it is stopped and has ended well."""
@@ -212,6 +214,7 @@ async def running(
         approvals=approvals,
         files=files,
         tasks=tasks,
+        console=ConsoleSite(folder=console, login="Log in."),
     )
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()

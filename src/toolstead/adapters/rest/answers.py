@@ -241,6 +241,18 @@ class SessionCounts(SentStruct, frozen=True, kw_only=True):
     evicted: Count
 
 
+class AccessAnswer(SentStruct, frozen=True, kw_only=True):
+    """What a client may do.
+
+    Attributes:
+        private: Whether it has the rights of the private token.
+        login: How a person gets them, in one sentence.
+    """
+
+    private: bool
+    login: str
+
+
 class HealthAnswer(SentStruct, frozen=True, kw_only=True):
     """The server is up.
 

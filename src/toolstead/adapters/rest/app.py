@@ -19,6 +19,7 @@ from toolstead.adapters.http.stopping import Stopping
 from toolstead.adapters.rest.agent_routes import AgentRoutes, ListAgents
 from toolstead.adapters.rest.approval_page import ApprovalPage
 from toolstead.adapters.rest.approval_routes import ApprovalRoutes
+from toolstead.adapters.rest.console_routes import ConsoleRoutes, ConsoleSite
 from toolstead.adapters.rest.event_routes import EventRoutes
 from toolstead.adapters.rest.openapi import list_endpoints
 from toolstead.adapters.rest.operator_routes import (
@@ -64,6 +65,7 @@ def create_app(
     stopping: Stopping | None = None,
     find_fault: FindFault = find_no_fault,
     collect_metrics: CollectMetrics = collect_nothing,
+    console: ConsoleSite | None = None,
 ) -> HttpApplication:
     """Build the application.
 
@@ -86,6 +88,7 @@ def create_app(
         stopping: The requests in flight; its own unless given.
         find_fault: What keeps the server from working, for `/readyz`.
         collect_metrics: The numbers of `/metrics`.
+        console: The page at `/`; without it there is no such page.
 
     Raises:
         ServeError: The options name a host, an origin or a token that could never match.
@@ -112,6 +115,8 @@ def create_app(
     if access.oauth is not None:
         endpoints += list_endpoints(ResourceRoutes(access))
     endpoints += list_endpoints(OperatorRoutes(find_fault, collect_metrics))
+    site = None if console is None else ConsoleRoutes(console, private)
+    endpoints += [] if site is None else list_endpoints(site)
     mcp_paths = (MCP_PATH, *(f"{MCP_PATH}/{name}" for name in options.profiles))
     with_token, with_mcp = options.needs_token, mcp is not None
     endpoints += list_endpoints(Pages(registry, version, state, endpoints, with_token=with_token, with_mcp=with_mcp))
@@ -120,7 +125,7 @@ def create_app(
         replace(one, path=RESULTS_PATH + RESULTS + HANDLE) for one in endpoints if one.path == RESULTS_PATH + HANDLE
     ]
     return HttpApplication(
-        Routes([*endpoints, *aliases], private=private),
+        Routes([*endpoints, *aliases], private=private, find_page=None if site is None else site.find_page),
         options=options,
         stopping=stopping,
         mounts={} if mcp is None else dict.fromkeys(mcp_paths, mcp),
