@@ -18,7 +18,7 @@ from toolstead.adapters.http.application import HttpApplication
 from toolstead.adapters.http.asgi import ASGIApp
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.server import serve
-from toolstead.adapters.rest.agent_routes import ListAgents
+from toolstead.adapters.rest.agent_routes import AgentControl
 from toolstead.adapters.rest.app import create_app
 from toolstead.adapters.rest.console_routes import ConsoleSite
 from toolstead.adapters.rest.plugin_routes import PluginControl
@@ -188,7 +188,7 @@ async def running(
     grace: float = 10,
     conversations: Opened | None = None,
     plugins: PluginControl | None = None,
-    agents: ListAgents | None = None,
+    agents: AgentControl | None = None,
     approvals: Approvals | None = None,
     files: OpenFiles | None = None,
     tasks: TaskControl | None = None,

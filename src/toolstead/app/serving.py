@@ -149,6 +149,7 @@ async def serve_http(
     from toolstead.adapters.mcp.http import McpEndpoint, McpEndpoints
     from toolstead.adapters.rest.app import create_app
     from toolstead.adapters.rest.console_routes import ConsoleSite
+    from toolstead.app.agent_answers import AgentAnswers
     from toolstead.app.operations import Numbers, Readiness
     from toolstead.app.stead_tasks import SteadTasks
 
@@ -180,7 +181,7 @@ async def serve_http(
         results=parts.kept.read,
         state=parts.describe_state,
         plugins=parts.plugins,
-        agents=parts.list_agents,
+        agents=AgentAnswers(parts),
         approvals=parts.approvals,
         files=parts.open_files,
         tasks=SteadTasks(parts.open_delegation, parts.places.project),

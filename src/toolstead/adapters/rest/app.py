@@ -16,11 +16,12 @@ from toolstead.adapters.http.guard import PrivateAccess
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.routing import Routes
 from toolstead.adapters.http.stopping import Stopping
-from toolstead.adapters.rest.agent_routes import AgentRoutes, ListAgents
+from toolstead.adapters.rest.agent_routes import AgentControl, AgentRoutes
 from toolstead.adapters.rest.approval_page import ApprovalPage
 from toolstead.adapters.rest.approval_routes import ApprovalRoutes
 from toolstead.adapters.rest.console_routes import ConsoleRoutes, ConsoleSite
 from toolstead.adapters.rest.event_routes import EventRoutes
+from toolstead.adapters.rest.log_routes import LogRoutes
 from toolstead.adapters.rest.openapi import list_endpoints
 from toolstead.adapters.rest.operator_routes import (
     METRICS_PATH,
@@ -57,7 +58,7 @@ def create_app(
     results: ReadResult | None = None,
     state: State = no_state,
     plugins: PluginControl | None = None,
-    agents: ListAgents | None = None,
+    agents: AgentControl | None = None,
     approvals: Approvals | None = None,
     files: OpenFiles | None = None,
     tasks: TaskControl | None = None,
@@ -80,7 +81,7 @@ def create_app(
         results: Reads the result of a handle; from the database by default.
         state: The runtime and the sessions, for health.
         plugins: Shows and switches plugins; without it there are no such routes.
-        agents: Lists the agents; without it there is no such route.
+        agents: Shows the agents; without it there are no such routes.
         approvals: The pending approvals; without it there are no such routes.
         files: Opens the shared files; without it there are no such routes.
         tasks: The delegated tasks; without it there are no such routes.
@@ -99,6 +100,7 @@ def create_app(
         converse = partial(with_orchestrator, conversations)
         endpoints += list_endpoints(ThreadRoutes(), converse)
         endpoints += list_endpoints(RunRoutes(project or Path.cwd(), results), converse)
+        endpoints += list_endpoints(LogRoutes(), converse)
         endpoints += list_endpoints(EventRoutes(stopping), converse)
     if tasks is not None:
         endpoints += list_endpoints(TaskRoutes(tasks), partial(explain_failures, unknown=UNKNOWN_TASK))
