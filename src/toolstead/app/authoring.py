@@ -18,8 +18,8 @@ from toolstead.app.private_file import write_synced
 from toolstead.errors import SettingsError, ToolsteadError
 
 if TYPE_CHECKING:
-    from toolstead.app.registry_view import RegistryView
     from toolstead.tools.sources.json_files import LoadedFile
+    from toolstead.types.tool import ToolInfo
 
 _USUAL_EDITORS = ("vi", "nano")
 
@@ -102,24 +102,27 @@ def is_folder(project: Path, given: str) -> bool:
     return (project / Path(given).expanduser()).is_dir()
 
 
-def find_name_holder(registry: RegistryView, files: Iterable[LoadedFile], name: str, path: Path) -> str | None:
+def find_name_holder(
+    name: str, path: Path, files: Iterable[LoadedFile], *, held: ToolInfo | None, is_hidden: bool
+) -> str | None:
     """Who else has the name of a tool that a file is to hold: registered, hidden, or quarantined; None for nobody.
 
     Args:
-        registry: The tools that are there.
-        files: The tool files that were read.
         name: The tool's name.
         path: The file that is to hold it.
+        files: The tool files that were read.
+        held: The tool that the registry holds under this name.
+        is_hidden: Whether that one is blocked or switched off.
     """
     for file in files:
         names = [*(tool.info.name for tool in file.tools), *(problem.tool_name for problem in file.problems)]
         if name in names and file.path != path:
             return str(file.path)
-    if (info := registry.find_held(name)) is None or info.provenance.origin == str(path):
+    if held is None or held.provenance.origin == str(path):
         return None
-    if not registry.has_tool(name):
+    if is_hidden:
         return "a tool that is blocked or switched off here"
-    return f"{info.provenance.source} {info.provenance.origin}"
+    return f"{held.provenance.source} {held.provenance.origin}"
 
 
 def add_file(path: Path, data: bytes) -> None:

@@ -36,7 +36,6 @@ from toolstead.app.authoring import (
     put_format_schema,
 )
 from toolstead.app.private_file import lock_file
-from toolstead.app.registry_view import RegistryView
 from toolstead.errors import ToolError, ToolsteadError
 from toolstead.tools.sources.json_advice import advise_author
 from toolstead.tools.sources.json_files import LARGEST_FILE, LoadedFile, read_regular
@@ -64,14 +63,14 @@ class SteadToolFiles:
         self._parts = parts
         self._source = parts.files.users
         self._folder = self._source.folders[0]
-        self._registry = RegistryView(parts)
+        self._registry = parts.registry
         self._changing = asyncio.Lock()
         self._lock = parts.places.data / "tool-files"
 
     async def list_files(self) -> list[ToolFileSummary]:
         """The files, by name, with what each offers and what is wrong with it."""
         problems: dict[str, list[Problem]] = {}
-        for problem in self._registry.quarantined:
+        for problem in self._registry.current.problems:
             problems.setdefault(problem.source, []).append(problem)
         return [
             ToolFileSummary(
@@ -107,10 +106,10 @@ class SteadToolFiles:
             written = await asyncio.to_thread(self._write, name, text, expected)
             if isinstance(written, ToolFileRefusal):
                 return written
-            await self._parts.registry.refresh(self._source)
+            await self._registry.refresh(self._source)
         logger.info("%s was written over HTTP", written.path)
         names = [tool.info.name for tool in written.tools]
-        reasons = {one: self._registry.reason_hidden(one) for one in names}
+        reasons = {one: self._registry.current.hidden.get(one) for one in names}
         return ToolFileWritten(
             name=name,
             path=str(written.path),
@@ -126,7 +125,7 @@ class SteadToolFiles:
             deleted = await asyncio.to_thread(self._delete, name, expected)
             if isinstance(deleted, ToolFileRefusal):
                 return deleted
-            await self._parts.registry.refresh(self._source)
+            await self._registry.refresh(self._source)
         logger.info("%s was deleted over HTTP", deleted)
         return None
 
@@ -229,17 +228,16 @@ class SteadToolFiles:
         others = self._parts.files.loaded_files()
         if name is None:
             others = [file for file in others if file.path.parent != self._folder]
-        held: dict[str, str] = {}
+        current, held = self._registry.current, dict[str, str]()
         for one in given:
-            holder = find_name_holder(self._registry, others, one, path)
-            if holder is not None and not (name is None and self._holds(one)):
+            registered = current.held.get(one)
+            info = None if registered is None else registered.info
+            if name is None and info is not None and Path(info.provenance.origin).parent == self._folder:
+                continue
+            holder = find_name_holder(one, path, others, held=info, is_hidden=one not in current.tools)
+            if holder is not None:
                 held[one] = holder
         return self._source.check_text(path, data, held), given
-
-    def _holds(self, tool: str) -> bool:
-        """Whether one of the user's files holds a tool."""
-        info = self._registry.find_held(tool)
-        return info is not None and Path(info.provenance.origin).parent == self._folder
 
     async def _describe_tool(
         self, tool: RegisteredTool, given: dict[str, Any], input: Mapping[str, Any] | None

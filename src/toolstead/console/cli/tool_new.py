@@ -206,7 +206,8 @@ def _find_holder(stead: Toolstead, name: str, path: Path, *, in_project: bool) -
     files = stead.tool_files()
     if in_project and path.parent.is_dir():
         files += stead.read_tool_files([path.parent])
-    return find_name_holder(stead.registry, files, name, path)
+    registry = stead.registry
+    return find_name_holder(name, path, files, held=registry.find_held(name), is_hidden=not registry.has_tool(name))
 
 
 def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in_project: bool) -> int:
