@@ -21,9 +21,12 @@ from toolstead.adapters.http.server import serve
 from toolstead.adapters.rest.agent_routes import AgentControl
 from toolstead.adapters.rest.app import create_app
 from toolstead.adapters.rest.console_routes import ConsoleSite
+from toolstead.adapters.rest.owner_routes import ExplainSettings, ListSessions
 from toolstead.adapters.rest.plugin_routes import PluginControl
 from toolstead.adapters.rest.problems import Opened
 from toolstead.adapters.rest.task_routes import TaskControl
+from toolstead.adapters.rest.tool_file_routes import ToolFileControl
+from toolstead.adapters.rest.trust_routes import TrustControl
 from toolstead.adapters.rest.vfs_routes import OpenFiles
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.event_log import EventLog
@@ -193,6 +196,9 @@ async def running(
     files: OpenFiles | None = None,
     tasks: TaskControl | None = None,
     console: Path = Path("no", "console", "here"),
+    owner: tuple[ExplainSettings, ListSessions] | None = None,
+    trust: TrustControl | None = None,
+    tool_files: ToolFileControl | None = None,
     **options: Any,
 ) -> AsyncIterator[Live]:
     """A server with these tools, on a free port; in the end it is stopped and has ended well."""
@@ -215,6 +221,9 @@ async def running(
         files=files,
         tasks=tasks,
         console=ConsoleSite(folder=console, login="Log in."),
+        owner=owner,
+        trust=trust,
+        tool_files=tool_files,
     )
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,15 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.surfaces.fake_plugins import FakePlugins
 from tests.surfaces.rest_server import SAY, Live
 from tests.surfaces.rest_server import running as running_with
+from toolstead import Toolstead
 from toolstead.adapters.http.asgi import Receive, Scope, Send
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.rest.problems import KINDS
 from toolstead.adapters.rest.run_routes import HANDLE, RESULTS_PATH
+from toolstead.app.shown_state import explain_settings, list_sessions
 from toolstead.app.stead_tasks import SteadTasks
+from toolstead.app.stead_tool_files import SteadToolFiles
+from toolstead.app.stead_trust import SteadTrust
 from toolstead.errors import StorageError
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.event_log import EventLog
@@ -28,6 +33,11 @@ from toolstead.types.result import RESULTS
 HTTP_PAGE = Path(__file__).parents[2] / "docs" / "http.md"
 PRIVATE = "the-private-token"
 ROUTE = re.compile(r"^\| `(GET|POST|PUT|PATCH|DELETE) (/[^`]*)` \|", re.MULTILINE)
+
+
+REACHED = ("/docs#storage", "/docs#unknown-tool-file", "/docs#bad-body")
+OVERLAPS = {"/api/tools/reload": {"GET"}, "/api/tool-files/check": {"GET", "PUT", "DELETE"}}
+"""What a tool or a file that is called so has at the same address."""
 
 
 async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,6 +55,7 @@ async def no_agents() -> Any:
 
 def running(*tools: Any, **given: Any) -> AbstractAsyncContextManager[Live]:
     """A server with every route there is."""
+    parts = Toolstead(Path.cwd(), project_tools=False)._parts
     approvals = Approvals(open_store=no_database, log=EventLog())
     every: dict[str, Any] = {
         "conversations": no_database,
@@ -53,6 +64,9 @@ def running(*tools: Any, **given: Any) -> AbstractAsyncContextManager[Live]:
         "agents": no_agents,
         "files": no_database,
         "tasks": SteadTasks(no_database, Path.cwd()),
+        "owner": (partial(explain_settings, parts), partial(list_sessions, parts)),
+        "trust": SteadTrust(parts),
+        "tool_files": SteadToolFiles(parts),
     }
     return running_with(*tools, private_token=PRIVATE, **every, **given)
 
@@ -112,15 +126,20 @@ async def test_every_route_of_the_document_is_there_and_no_other_method_is() -> 
     async with running(SAY, mcp=mcp) as live:
         routes = routes_of(await live.document())
         for method, path in routes:
-            bodies = {"/api/plugins/{name}": {"enabled": True}, "/api/approvals/{id}": {"decision": "deny"}}
+            bodies = {
+                "/api/plugins/{name}": {"enabled": True},
+                "/api/approvals/{id}": {"decision": "deny"},
+                "/api/trust": {"decision": "revoke"} if method == "POST" else None,
+                "/api/tool-files/check": {"text": "{}"},
+            }
             private = {"Authorization": f"Bearer {PRIVATE}"}
             reply = await live.ask(method, path.replace("{name}", "say"), bodies.get(path), private)
-            reached = reply.status in (200, 307) or reply.problem["type"] == "/docs#storage"
+            reached = reply.status in (200, 307) or reply.problem["type"] in REACHED
             assert reached, (method, path)
         for path in {path for _, path in routes} - {"/mcp"}:
             described = {method for method, found in routes if found == path}
             allowed = (await live.ask("OPTIONS", path.replace("{name}", "x"))).headers["allow"].split(", ")
-            overlap = {"GET"} if path == "/api/tools/reload" else set()  # a tool may be called that
+            overlap = OVERLAPS.get(path, set())
             assert set(allowed) - {"HEAD", "OPTIONS"} == described | overlap
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import secrets
 import shlex
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolstead.app.places import Places, named_tools_folder
 from toolstead.app.private_file import write_synced
 from toolstead.errors import SettingsError, ToolsteadError
+
+if TYPE_CHECKING:
+    from toolstead.tools.sources.json_files import LoadedFile
+    from toolstead.types.tool import ToolInfo
 
 _USUAL_EDITORS = ("vi", "nano")
 
@@ -96,6 +102,29 @@ def is_folder(project: Path, given: str) -> bool:
     return (project / Path(given).expanduser()).is_dir()
 
 
+def find_name_holder(
+    name: str, path: Path, files: Iterable[LoadedFile], *, held: ToolInfo | None, is_hidden: bool
+) -> str | None:
+    """Who else has the name of a tool that a file is to hold: registered, hidden, or quarantined; None for nobody.
+
+    Args:
+        name: The tool's name.
+        path: The file that is to hold it.
+        files: The tool files that were read.
+        held: The tool that the registry holds under this name.
+        is_hidden: Whether that one is blocked or switched off.
+    """
+    for file in files:
+        names = [*(tool.info.name for tool in file.tools), *(problem.tool_name for problem in file.problems)]
+        if name in names and file.path != path:
+            return str(file.path)
+    if held is None or held.provenance.origin == str(path):
+        return None
+    if is_hidden:
+        return "a tool that is blocked or switched off here"
+    return f"{held.provenance.source} {held.provenance.origin}"
+
+
 def add_file(path: Path, data: bytes) -> None:
     """Add a file, whole from its first moment, and never over another one; its folder is made.
 
@@ -106,8 +135,21 @@ def add_file(path: Path, data: bytes) -> None:
         _move_unless_there(aside, path)
 
 
-def put_file(path: Path, data: bytes) -> None:
+def put_format_schema(folder: Path) -> None:
+    """Put the schema that editors find beside tool files into their folder. Raises ToolsteadError."""
+    from toolstead.tools.sources.json_draft import SCHEMA_FILE
+    from toolstead.tools.sources.json_format import format_schema
+
+    put_file(folder / SCHEMA_FILE, (json.dumps(format_schema(), indent=2) + "\n").encode())
+
+
+def put_file(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Make a file hold this, whole at every moment; one that does already is left alone. Its folder is made.
+
+    Args:
+        path: The file. Where it is a link, the link itself is replaced.
+        data: Its content.
+        mode: Who may read and write it, as far as the umask allows.
 
     Raises:
         ToolsteadError: It cannot be written.
@@ -115,12 +157,12 @@ def put_file(path: Path, data: bytes) -> None:
     with suppress(OSError):
         if path.read_bytes() == data:
             return
-    with _written_aside(path, data) as aside:
+    with _written_aside(path, data, mode) as aside:
         aside.replace(path)
 
 
 @contextmanager
-def _written_aside(path: Path, data: bytes) -> Generator[Path]:
+def _written_aside(path: Path, data: bytes, mode: int = 0o666) -> Generator[Path]:
     """A hidden file beside `path`, written and synced, to be moved there; no reader of tool files looks at it.
 
     Raises:
@@ -132,7 +174,7 @@ def _written_aside(path: Path, data: bytes) -> Generator[Path]:
         raise ToolsteadError(f"the folder {path.parent} cannot be made: {error.strerror or error}") from None
     aside = path.with_name(f".{path.name.lstrip('.')}.{secrets.token_hex(4)}.new")
     try:
-        write_synced(aside, data, 0o666)
+        write_synced(aside, data, mode)
         yield aside
     except FileExistsError:
         raise ToolsteadError(f"{path} exists already; edit that file, or choose another name") from None

@@ -75,6 +75,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
         path: The key's parts.
         value: The effective value; a secret is masked.
         origin: Where it was set; for a list that grows with every layer, all of them.
+        origins: The same, one by one.
         overrode: The values it took the place of, nearest layer first, each with its origin.
         in_effect: Whether anything in this version reads it.
         masked: Whether the value shown is not the real one.
@@ -84,6 +85,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     path: KeyPath
     value: Any
     origin: str
+    origins: tuple[str, ...] = ()
     overrode: tuple[tuple[Any, str], ...] = ()
     in_effect: bool = True
     masked: bool = False
@@ -359,17 +361,18 @@ def nest_value(path: KeyPath, value: Any) -> Any:
 def _settle_value(path: KeyPath, history: list[Leaf]) -> tuple[Any, Explained]:
     """The effective value of a key, and what may be shown of how it came about."""
     name = ".".join(path)
-    value, origin, overrode = history[-1].value, history[-1].origin, history[-2::-1]
+    value, origins, overrode = history[-1].value, (history[-1].origin,), history[-2::-1]
     if is_union(path):
         value = list(dict.fromkeys(item for old in history for item in old.value))
-        origin = " + ".join(dict.fromkeys(old.origin for old in history[1:])) or DEFAULT
+        origins = tuple(dict.fromkeys(old.origin for old in history[1:])) or (DEFAULT,)
         overrode = []
     shown = mask_value(path, value)
     return value, Explained(
         key=toml_key(path),
         path=path,
         value=shown,
-        origin=origin,
+        origin=" + ".join(origins),
+        origins=origins,
         overrode=tuple((mask_value(path, old.value), old.origin) for old in overrode),
         in_effect=name in IN_EFFECT or path[0] in OPEN_IN_EFFECT,
         masked=shown != value,

@@ -92,7 +92,21 @@ def unmask_settings(view: PluginView, sent: Mapping[str, Any]) -> dict[str, Any]
 def show_plugin(view: PluginView) -> dict[str, Any]:
     """A plugin as interfaces show it, its secrets masked."""
     settings = mask_value(("plugins", view.name), table_of(view.settings))
-    return msgspec.structs.replace(view, settings=settings, error=view.error or None).to_json()
+    from toolstead.plugins.settings import describe_settings  # a server that no person looks at never shows a plugin
+
+    schema = describe_settings(cast("type[Any]", type(view.settings)))
+    if schema is not None:
+        _mark_secrets(("plugins", view.name), schema)
+    return msgspec.structs.replace(view, settings=settings, settings_schema=schema, error=view.error or None).to_json()
+
+
+def _mark_secrets(path: Sequence[str], schema: dict[str, Any]) -> None:
+    """Mark the properties of a schema that are secrets by their names as `writeOnly`, and hide their defaults."""
+    for name, node in cast("dict[str, Any]", schema.get("properties", {})).items():
+        if is_secret((*path, name)) and not name.endswith("tokens"):  # a number of tokens is a limit
+            node["writeOnly"] = True
+            if "default" in node:
+                node["default"] = mask_value((*path, name), node["default"])
 
 
 def table_of(settings: Any) -> Any:

@@ -73,6 +73,11 @@ class RegistryView:
         """Whether a tool of this name exists here, be it blocked or switched off."""
         return name in self._registry.current.held
 
+    def find_held(self, name: str) -> ToolInfo | None:
+        """What is known about a tool, be it blocked or switched off; None where there is none."""
+        tool = self._registry.current.held.get(name)
+        return tool.info if tool is not None else None
+
     def list_disabled(self) -> list[ToolInfo]:
         """Every tool that is here and switched off, in a stable order."""
         current = self._registry.current

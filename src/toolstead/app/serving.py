@@ -151,7 +151,10 @@ async def serve_http(
     from toolstead.adapters.rest.console_routes import ConsoleSite
     from toolstead.app.agent_answers import AgentAnswers
     from toolstead.app.operations import Numbers, Readiness
+    from toolstead.app.shown_state import explain_settings, list_sessions
     from toolstead.app.stead_tasks import SteadTasks
+    from toolstead.app.stead_tool_files import SteadToolFiles
+    from toolstead.app.stead_trust import SteadTrust
 
     server, profiles = parts.loaded.settings.server, parts.loaded.settings.profiles
     options = _create_options(parts, host, port)
@@ -185,6 +188,9 @@ async def serve_http(
         approvals=parts.approvals,
         files=parts.open_files,
         tasks=SteadTasks(parts.open_delegation, parts.places.project),
+        owner=(partial(explain_settings, parts), partial(list_sessions, parts)),
+        trust=SteadTrust(parts),
+        tool_files=SteadToolFiles(parts),
         access=access,
         stopping=stopping,
         find_fault=readiness.find_fault,

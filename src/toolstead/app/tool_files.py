@@ -26,7 +26,11 @@ _for_handlers = attrgetter("max_output", "allowed_hosts", "proxy")
 
 
 class ToolFiles:
-    """The sources of tools from files, and what they share."""
+    """The sources of tools from files, and what they share.
+
+    Attributes:
+        environ: The environment that handlers take from.
+    """
 
     def __init__(
         self,
@@ -40,7 +44,7 @@ class ToolFiles:
     ) -> None:
         self._places = places
         self._trust = trust
-        self._environ = environ
+        self.environ = environ
         self._schemas = schemas
         self._clients = AsyncExitStack()
         self._settings = settings
@@ -119,8 +123,8 @@ class ToolFiles:
         return FileReader(
             Surroundings(
                 root=self._places.project,
-                wide_root=explain_wide_root(self._places.project, self._environ),
-                environ=self._environ,
+                wide_root=explain_wide_root(self._places.project, self.environ),
+                environ=self.environ,
                 max_output=settings.max_output,
                 allowed_hosts=settings.allowed_hosts,
                 proxy=settings.proxy,

@@ -100,9 +100,9 @@ class Wiring:
         if self._follow:
             approve_changes(self.trust)
         self.trust.refresh_approval()
-        self._load_settings = partial(settings_for, self.places, environ=environ, overrides=overrides, given=settings)
-        self._config = self.trust.approved_config()
-        self.loaded = self._load_settings(approved_config=self._config)
+        self.load_settings = partial(settings_for, self.places, environ=environ, overrides=overrides, given=settings)
+        self.approved_config = self.trust.approved_config()
+        self.loaded = self.load_settings(approved_config=self.approved_config)
         tools = self.loaded.settings.tools
         self._switches = Switches(self.places.data)
         self.events = EventLog()
@@ -211,7 +211,7 @@ class Wiring:
         users = self.files.users
         yield FolderWatcher(users.folders[0], users, partial(self.registry.refresh, users))
         if not self.trust.is_ignored:
-            yield TrustWatcher(self.trust, self._apply_trust, follow=self._follow)
+            yield TrustWatcher(self.trust, self.apply_trust, follow=self._follow)
         yield KeyWatcher(self._keys, self._key_file, self._apply_keys)
         if self.origins.file is not None:
             from toolstead.app.python_file import FileWatcher
@@ -383,7 +383,7 @@ class Wiring:
     async def _prepare_reload(self) -> None:
         """Before everything is read anew: settings of plugins, a Python file that is served, plugins and agents."""
         if self.is_open:  # else they were just read
-            self.loaded = reread_plugins(self.loaded, partial(self._load_settings, approved_config=self._config))
+            self.loaded = reread_plugins(self.loaded, partial(self.load_settings, approved_config=self.approved_config))
         if self.origins.file is not None:
             await self.origins.file.look_again()
         await self.plugins.rescan()
@@ -461,14 +461,14 @@ class Wiring:
         self.registry.apply_switches(state.disabled_tools)
         self.plugins.take_state(state)
 
-    async def _apply_trust(self) -> None:
+    async def apply_trust(self) -> None:
         """Apply what the user approved or revoked, and what waits for that."""
         await asyncio.to_thread(self.trust.refresh_approval)
         config = self.trust.approved_config()
-        if config != self._config:
+        if config != self.approved_config:
             try:
-                self._apply_settings(self._load_settings(approved_config=config))
-                self._config = config
+                self._apply_settings(self.load_settings(approved_config=config))
+                self.approved_config = config
             except SettingsError as error:
                 logger.warning("the settings are unchanged, except for what the project allowed: %s", error)
                 self.files.apply_settings(

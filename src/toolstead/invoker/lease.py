@@ -76,6 +76,8 @@ class Slot:
 
     Attributes:
         session: The open session, if any.
+        request: What its last user asked for.
+        opened_at: When its session was opened, in seconds since the epoch.
         runtime: Whose session it is, or was.
         fingerprint: Of what it was built with.
         has_conversation: There is something in its session: a turn was run in it, or it was resumed.
@@ -94,6 +96,8 @@ class Slot:
 
     key: str
     session: Session | None = None
+    request: SessionRequest | None = None
+    opened_at: float = 0.0
     runtime: Runtime | None = None
     fingerprint: str = ""
     has_conversation: bool = False

@@ -28,6 +28,7 @@ from toolstead.invoker.lease import DEFAULT, Lease, PoolStats, SessionRequest, S
 from toolstead.invoker.runtime import Runtime, Session, fingerprint
 from toolstead.invoker.runtime_calls import CLOSING, adapt_session, close_session, open_session
 from toolstead.types.run import Warmth
+from toolstead.types.session import SessionInfo
 
 logger = logging.getLogger(__name__)
 
@@ -186,6 +187,24 @@ class SessionPool:
             evicted=self._evicted,
         )
 
+    def list_sessions(self) -> list[SessionInfo]:
+        """Every session that is open or being opened, in the order in which their keys came."""
+        return [
+            SessionInfo(
+                key=slot.key,
+                thread_id=slot.request.thread_id,
+                agent=slot.request.spec.agent,
+                model=slot.request.spec.model,
+                runtime=slot.request.runtime.name,
+                state="live" if slot.is_used else "idle",
+                started_at=slot.opened_at if slot.session is not None else None,
+                idle_seconds=0.0 if slot.is_used else round(max(self._clock() - slot.idle_since, 0.0), 3),
+                owns_process=slot.request.runtime.owns_process,
+            )
+            for slot in self._slots.values()
+            if slot.is_live and slot.request is not None
+        ]
+
     async def close(self) -> None:
         """End every session, also those in use, refuse every waiting caller, and wait for all that. Idempotent."""
         self._closed = True
@@ -224,6 +243,7 @@ class SessionPool:
         self, slot: Slot, request: SessionRequest, on_room: Callable[[], object] | None = None
     ) -> Lease:
         """Make sure that a slot in use has the requested session."""
+        slot.request = request
         found, runtime, wanted = slot.session, request.runtime, fingerprint(request.spec)
         is_counted = slot.prewarmed is None
         if found is not None and (self._clock() - slot.idle_since >= self._ttl or not found.is_usable):
@@ -298,6 +318,7 @@ class SessionPool:
         finally:
             slot.is_opening = False
         slot.session, slot.runtime, slot.fingerprint = session, request.runtime, fingerprint(request.spec)
+        slot.opened_at = time.time()
         slot.has_conversation = session.is_resumed
         slot.conversation = None
         if self._closed:

@@ -117,9 +117,10 @@ class PluginView(SentStruct, frozen=True, kw_only=True):
         tools: The tools it brings, by their names.
         hooks: The hooks it registered.
         settings: Its settings, of its own class or a table; clients see a table with secrets masked.
+        settings_schema: JSON Schema of its settings, where its code is loaded and has a class for them.
     """
 
-    optional: ClassVar[frozenset[str]] = frozenset({"error"})
+    optional: ClassVar[frozenset[str]] = frozenset({"error", "settings_schema"})
 
     name: str
     version: str
@@ -130,6 +131,7 @@ class PluginView(SentStruct, frozen=True, kw_only=True):
     tools: tuple[str, ...]
     hooks: tuple[str, ...]
     settings: Annotated[Any, msgspec.Meta(extra_json_schema={"type": "object"})]
+    settings_schema: Mapping[str, Any] | None = None
 
 
 class PluginInstance:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import enum
+import functools
+import json
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -77,6 +79,43 @@ def check_settings_class(plugin: Plugin) -> None:
         read_settings(plugin, {})
     except PluginError as error:
         raise _bad_settings(plugin, f"{kind.__name__}() with its defaults alone: {error.reason}") from None
+
+
+def describe_settings(kind: type) -> dict[str, Any] | None:
+    """JSON Schema of a class of settings; None for a table without a class, and for what no schema can say."""
+    if not _is_record(kind):
+        return None
+    try:
+        described = json.loads(_encode_schema(kind))
+    except (Exception, SystemExit):  # noqa: BLE001 - annotations and schemas of pydantic: the author's own code
+        return None
+    if not _is_open(kind):
+        described.setdefault("additionalProperties", False)
+    return described
+
+
+@functools.lru_cache(maxsize=256)
+def _encode_schema(kind: type) -> str:
+    """The schema of a class, its own properties at the top, as forms need them."""
+    if _is_pydantic(kind):
+        from pydantic import TypeAdapter
+
+        return json.dumps(TypeAdapter(kind).json_schema())
+    fields, usual = _fields_of(kind), kind()
+    made, shared = msgspec.json.schema_components(
+        [field.hint for field in fields.values()], schema_hook=_describe_foreign, ref_template="#/$defs/{name}"
+    )
+    properties = {
+        # Beside a reference other keys count too, in the drafts that are read here.
+        key: {**schema, "default": msgspec.to_builtins(getattr(usual, field.name), enc_hook=str)}
+        for (key, field), schema in zip(fields.items(), made, strict=True)
+    }
+    return json.dumps({"type": "object", "properties": properties, **({"$defs": shared} if shared else {})})
+
+
+def _describe_foreign(kind: type) -> dict[str, Any]:
+    """What stands for a type that has no schema of its own: a path is text, anything else may be anything."""
+    return {"type": "string"} if issubclass(kind, PurePath) else {}
 
 
 class _SettingsField(msgspec.Struct, frozen=True):

@@ -31,6 +31,7 @@ from toolstead.adapters.rest.operator_routes import (
     collect_nothing,
     find_no_fault,
 )
+from toolstead.adapters.rest.owner_routes import ExplainSettings, ListSessions, OwnerRoutes
 from toolstead.adapters.rest.pages import Pages, State, no_state
 from toolstead.adapters.rest.plugin_routes import PluginControl, PluginRoutes
 from toolstead.adapters.rest.problems import UNKNOWN_APPROVAL, UNKNOWN_TASK, Opened, explain_failures, with_orchestrator
@@ -38,7 +39,9 @@ from toolstead.adapters.rest.resource_routes import ResourceRoutes
 from toolstead.adapters.rest.run_routes import HANDLE, RESULTS_PATH, ReadResult, RunRoutes
 from toolstead.adapters.rest.task_routes import TaskControl, TaskRoutes
 from toolstead.adapters.rest.thread_routes import ThreadRoutes
+from toolstead.adapters.rest.tool_file_routes import ToolFileControl, ToolFileRoutes
 from toolstead.adapters.rest.tool_routes import ToolRoutes
+from toolstead.adapters.rest.trust_routes import TrustControl, TrustRoutes
 from toolstead.adapters.rest.vfs_routes import OpenFiles, VfsRoutes, with_files
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.tools.dispatch import Dispatcher
@@ -62,6 +65,9 @@ def create_app(
     approvals: Approvals | None = None,
     files: OpenFiles | None = None,
     tasks: TaskControl | None = None,
+    owner: tuple[ExplainSettings, ListSessions] | None = None,
+    trust: TrustControl | None = None,
+    tool_files: ToolFileControl | None = None,
     access: AccessRules | None = None,
     stopping: Stopping | None = None,
     find_fault: FindFault = find_no_fault,
@@ -85,6 +91,9 @@ def create_app(
         approvals: The pending approvals; without it there are no such routes.
         files: Opens the shared files; without it there are no such routes.
         tasks: The delegated tasks; without it there are no such routes.
+        owner: Explains the settings and lists the sessions; without it there are no such routes.
+        trust: The trust of the project; without it there are no such routes.
+        tool_files: The user's tool files; without it there are no such routes.
         access: Decides what a token opens; as the options say, unless given.
         stopping: The requests in flight; its own unless given.
         find_fault: What keeps the server from working, for `/readyz`.
@@ -114,6 +123,12 @@ def create_app(
     if approvals is not None:
         for routes in (ApprovalRoutes(approvals), ApprovalPage(approvals, private)):
             endpoints += list_endpoints(routes, partial(explain_failures, unknown=UNKNOWN_APPROVAL))
+    if owner is not None:
+        endpoints += list_endpoints(OwnerRoutes(*owner))
+    if trust is not None:
+        endpoints += list_endpoints(TrustRoutes(trust))
+    if tool_files is not None:
+        endpoints += list_endpoints(ToolFileRoutes(tool_files))
     if access.oauth is not None:
         endpoints += list_endpoints(ResourceRoutes(access))
     endpoints += list_endpoints(OperatorRoutes(find_fault, collect_metrics))

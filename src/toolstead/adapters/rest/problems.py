@@ -104,6 +104,36 @@ BAD_PLUGIN = ProblemKind(
     "The plugin does not accept this",
     "The detail names the setting and what would be right; nothing was changed.",
 )
+UNKNOWN_TOOL_FILE = ProblemKind(
+    "unknown-tool-file",
+    404,
+    "No such tool file",
+    "`GET /api/tool-files` lists the files in the user's folder.",
+)
+TOOL_FILE_CONFLICT = ProblemKind(
+    "tool-file-conflict",
+    409,
+    "The tool file is not as it was read",
+    "Read it again, and send your change with the `digest` that it has now; an empty `digest` says that it is gone.",
+)
+BAD_TOOL_FILE = ProblemKind(
+    "bad-tool-file",
+    422,
+    "The tool file is refused",
+    "The detail says why, `problems` where in the text; nothing was changed.",
+)
+TRUST_CHANGED = ProblemKind(
+    "trust-changed",
+    409,
+    "The project is not what was shown",
+    "Read `GET /api/trust` again, and approve with the `digest` of what it shows then; nothing was approved.",
+)
+TRUST_REFUSED = ProblemKind(
+    "trust-refused",
+    422,
+    "The project cannot be approved",
+    "The detail says why; what was approved before stays in use.",
+)
 NO_RUNTIME = ProblemKind(
     "no-runtime",
     422,
@@ -144,11 +174,14 @@ KINDS = (
     UNKNOWN_APPROVAL,
     UNKNOWN_FILE,
     NO_AGENT,
+    UNKNOWN_TOOL_FILE,
     BAD_METHOD,
     TOO_SLOW,
     APPROVAL_DECIDED,
     FILE_CONFLICT,
     RETRY_REFUSED,
+    TOOL_FILE_CONFLICT,
+    TRUST_CHANGED,
     TOO_LARGE,
     BAD_TYPE,
     BAD_HOST,
@@ -156,6 +189,8 @@ KINDS = (
     BAD_QUERY,
     BAD_FILE,
     BAD_PLUGIN,
+    BAD_TOOL_FILE,
+    TRUST_REFUSED,
     NO_RUNTIME,
     UNKNOWN_AGENT,
     HEAD_TOO_LARGE,

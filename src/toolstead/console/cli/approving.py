@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import click
 
-from toolstead.app.trust.approvals import compare_snapshot
 from toolstead.app.trust.approved import ProjectTrust
-from toolstead.app.trust.review import what_changed, what_is_refused, what_would_run
+from toolstead.app.trust.project_review import approve_review, decline_review, review_project
 from toolstead.app.trust.snapshot import Snapshot
 from toolstead.console.cli.terminal_line import has_terminal, read_answer
 from toolstead.errors import TrustError
@@ -65,60 +64,48 @@ def approve_project(
         ask_person: Whether what was shown is trusted; None where that was said before.
         snapshot: What the project brings, where it was read already.
     """
-    snapshot = snapshot or project.take_snapshot()
-    approval = project.approvals.read(project.project)
-    changes = compare_snapshot(approval, snapshot)
+    review = review_project(project, snapshot)
     shown = escape_unseen(str(project.project))
     where = click.style(shown, bold=True)
-    refused = what_is_refused(snapshot)
-    if approval is not None and not changes and not refused:
+    if review.state == "trusted":
         mended = ""
-        if not project.approvals.is_intact(project.project, approval):
-            project.approvals.approve_snapshot(project.project, snapshot)
+        if not review.is_intact:
+            approve_review(review)
             mended = "; its kept copy was damaged, and is whole again"
         click.echo(f"{where}: nothing changed since you approved it{mended}", err=True)
         return True
-    if approval is None and not snapshot.files:
+    if review.state == "nothing":
         click.echo(f"{where} brings no files of its own: there is nothing to approve", err=True)
         return True
-    if approval is None:
+    if review.approval is None:
         click.echo(f"{where} brings:", err=True)
-        for line in what_would_run(snapshot):
+        for line in review.shown:
             click.echo(f"  {line}", err=True)
-    elif changes:
+    elif review.changes:
         click.echo(f"{where} changed since you approved it:", err=True)
-        for line in what_changed(_kept_files(project, (*changes.removed, *changes.changed)), snapshot, changes):
+        for line in review.shown:
             click.echo(_colour_line(line), err=True)
     else:
         click.echo(f"{where} is as you approved it, and cannot be used:", err=True)
-    if refused:
-        for reason in refused:
+    if review.refused:
+        for reason in review.refused:
             click.echo(f"cannot be approved: {reason}", err=True)
-        project.approvals.decline_snapshot(project.project, snapshot.digest)  # shown once, not by every command
+        decline_review(review)  # shown once, not by every command
         kept = (
-            "what you approved before stays, until `toolstead trust --revoke`" if approval else "nothing was approved"
+            "what you approved before stays, until `toolstead trust --revoke`"
+            if review.approval
+            else "nothing was approved"
         )
         click.echo(f"{kept}; when this is mended, run `toolstead trust` again", err=True)
         return False
-    if ask_person is not None and not ask_person(snapshot):
-        project.approvals.decline_snapshot(project.project, snapshot.digest)
+    if ask_person is not None and not ask_person(review.snapshot):
+        decline_review(review)
         click.echo("not trusted; `toolstead trust` asks again", err=True)
         return False
-    project.approvals.approve_snapshot(project.project, snapshot)
-    number = len(snapshot.files)
+    approve_review(review)
+    number = len(review.snapshot.files)
     click.echo(f"trusted: {number} file{'' if number == 1 else 's'} of {shown}", err=True)
     return True
-
-
-def _kept_files(project: ProjectTrust, paths: tuple[str, ...]) -> dict[str, bytes]:
-    """The approved bytes of some files; a damaged copy is reported, and counts as lost."""
-    kept: dict[str, bytes] = {}
-    for path in paths:
-        try:
-            kept[path] = project.approvals.approved_content(project.project, path) or b""
-        except TrustError as error:
-            click.echo(str(error), err=True)
-    return kept
 
 
 def _colour_line(line: str) -> str:

@@ -185,34 +185,29 @@ async def _write(
     Raises:
         ToolsteadError: The name is taken, or the file cannot be written.
     """
-    from toolstead.app.authoring import add_file, put_file
-    from toolstead.tools.sources.json_draft import SCHEMA_FILE, file_text
-    from toolstead.tools.sources.json_format import format_schema
+    from toolstead.app.authoring import add_file, put_format_schema
+    from toolstead.tools.sources.json_draft import file_text
 
     async with invocation.make_stead(ask=False) as stead:
-        holder = _name_holder(stead, name, path, in_project=in_project)
-        if holder is not None and holder != str(path):
+        if (holder := _find_holder(stead, name, path, in_project=in_project)) is not None:
             raise DuplicateToolError(tool=name, holder=holder)
         add_file(path, file_text(document).encode())
-        put_file(path.with_name(SCHEMA_FILE), (json.dumps(format_schema(), indent=2) + "\n").encode())
+        put_format_schema(path.parent)
         if in_project:
             return False
         await stead.registry.reload_plugins()
         return stead.registry.has_tool(name)
 
 
-def _name_holder(stead: Toolstead, name: str, path: Path, *, in_project: bool) -> str | None:
-    """Who has a name already: registered, hidden, quarantined, or in a file of the project that waits for approval."""
+def _find_holder(stead: Toolstead, name: str, path: Path, *, in_project: bool) -> str | None:
+    """Who else has a name already; a file of the project that waits for approval counts for the project."""
+    from toolstead.app.authoring import find_name_holder
+
     files = stead.tool_files()
     if in_project and path.parent.is_dir():
         files += stead.read_tool_files([path.parent])
-    for file in files:
-        names = [*(tool.info.name for tool in file.tools), *(problem.tool_name for problem in file.problems)]
-        if name in names:
-            return str(file.path)
-    if info := stead.registry.get_tool_info(name):
-        return f"{info.provenance.source} {info.provenance.origin}"
-    return "a tool that is blocked or switched off here" if stead.registry.holds(name) else None
+    registry = stead.registry
+    return find_name_holder(name, path, files, held=registry.find_held(name), is_hidden=not registry.has_tool(name))
 
 
 def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in_project: bool) -> int:

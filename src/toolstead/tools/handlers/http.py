@@ -183,10 +183,6 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True):
 
     def _build_request(self, input: Mapping[str, Any]) -> OutgoingRequest:
         url, left = self._address_and_body(input)
-        if self.bound_to is not None and not self.bound_to.names_host(url.host, url.port):
-            raise RefusedError(
-                f'{url.place} is refused: this tool sends a secret, and only to the hosts in its "allowedHosts"'
-            )
         headers = {name: self._fill_header(name, value) for name, value in self.config.headers.items()}
         return OutgoingRequest(
             method=self.method, url=url, headers=headers, body=None if left is None else _json_bytes(left)
@@ -194,6 +190,10 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True):
 
     def _address_and_body(self, input: Mapping[str, Any]) -> tuple[Url, dict[str, Any] | None]:
         url = self.template.fill_url(input)
+        if self.bound_to is not None and not self.bound_to.names_host(url.host, url.port):
+            raise RefusedError(
+                f'{url.place} is refused: this tool sends a secret, and only to the hosts in its "allowedHosts"'
+            )
         used = self.template.used_parameters
         left = {name: value for name, value in input.items() if name not in used}
         if self.method in _QUERY_METHODS:

@@ -180,14 +180,31 @@ class JsonFiles:
         files = dict.fromkeys((*found, *named))
         unreadable = [LoadedFile(path=Path(problem.source), problems=(problem,)) for problem in problems]
         held = dict(taken)
-        return [*unreadable, *(self._read_aside(path, held) for path in files)]
+        return [*unreadable, *(self._check_content(path, _read_content(path), held) for path in files)]
 
-    def _read_aside(self, path: Path, held: dict[str, str]) -> LoadedFile:
-        """Read one file, with warnings."""
+    def check_text(self, path: Path, data: bytes, taken: Mapping[str, str]) -> LoadedFile:
+        """Read a text as if a file held it, with warnings; no file is opened, and nothing is taken in.
+
+        Args:
+            path: The file that it would be.
+            data: The text.
+            taken: Names that are not free, with their holders.
+        """
+        return self._check_content(path, data, dict(taken))
+
+    def list_kept(self) -> dict[Path, tuple[RegisteredTool, ...]]:
+        """The files that are there, and what each offers now."""
+        return {path: kept.tools for path, kept in self._kept.items()}
+
+    def _check_content(self, path: Path, data: bytes | str, held: dict[str, str]) -> LoadedFile:
+        """Read what a file holds, with warnings."""
         from toolstead.tools.sources.json_warnings import find_client_warnings
 
-        data = _read_content(path)
-        file = _without_taken(self._read(path, data), held)
+        file = self._read(path, data)
+        if isinstance(data, bytes):
+            for tool in file.tools:
+                tool.position = partial(_find_position, data, tool.info.name)
+        file = _without_taken(file, held)
         if isinstance(data, str):
             return file
         warnings = find_client_warnings(file.path, data, [tool.info for tool in file.tools])
@@ -327,7 +344,10 @@ def describe_problem(problem: Problem) -> str:
 
 def _find_tool_position(path: Path, name: str) -> Position | None:
     """The position of a tool's name in its file, as the file is now; None where it is not found."""
-    data = _read_content(path)
+    return _find_position(_read_content(path), name)
+
+
+def _find_position(data: bytes | str, name: str) -> Position | None:
     return None if isinstance(data, str) else _tool_positions(data).get(name)
 
 
@@ -382,7 +402,7 @@ def _file_signature(path: Path) -> Signature | None:
 def _read_content(path: Path) -> bytes | str:
     """A file's bytes, or why they cannot be read."""
     try:
-        return _read_regular(path)
+        return read_regular(path)
     except OSError as error:
         kind = _UnreadNow if _may_pass(error) else str
         return kind(f"cannot be read: {error.strerror}")
@@ -410,9 +430,13 @@ def _is_cut_off(data: bytes | str) -> bool:
     return False
 
 
-def _read_regular(path: Path) -> bytes:
-    """A regular file's bytes, at most one more than is allowed; a named pipe is not waited for."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+def read_regular(path: Path, *, follows_link: bool = True) -> bytes:
+    """A regular file's bytes, at most one more than is allowed; a named pipe is not waited for.
+
+    Raises:
+        OSError: It cannot be read, is no regular file, or is a link that is not followed.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if follows_link else os.O_NOFOLLOW))
     try:
         seen = os.fstat(descriptor)
         if not stat.S_ISREG(seen.st_mode) and not stat.S_ISDIR(seen.st_mode):  # reading a folder raises an error anyway
