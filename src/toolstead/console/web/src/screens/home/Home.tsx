@@ -117,7 +117,7 @@ export function RunRows({ runs }: { runs: readonly Run[] }): ReactNode {
 
 const STEPS: readonly (readonly [IconName, string, string, string])[] = [
   ["tools", "/tools/git-status", "Call a tool", "git-status says what changed in this project: one click, no model."],
-  ["edit", "/editor?new=1", "Make a tool", "Six lines of JSON around a command you know; agents have it as soon as it is saved."],
+  ["edit", "/editor/new/command", "Make a tool", "Six lines of JSON around a command you know; agents have it as soon as it is saved."],
   ["chat", "/chat", "Ask an agent", "It finds the tools by itself, and you see each call, what it was given and what it answered."],
 ];
 
