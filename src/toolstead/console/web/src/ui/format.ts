@@ -52,6 +52,11 @@ export function count(number: number, noun: string): string {
   return `${formatNumber(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
+/** `1 call waits`, `2 calls wait`. */
+export function countWith(number: number, noun: string, verb: string): string {
+  return `${count(number, noun)} ${verb}${number === 1 ? "s" : ""}`;
+}
+
 /** The first line of a text, at most so long. */
 export function firstLine(text: string, most = 200): string {
   const line = text.trimStart().split("\n", 1)[0] ?? "";

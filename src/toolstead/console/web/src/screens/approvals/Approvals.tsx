@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 
 import { useAccess } from "../../api/access";
 import { api, take } from "../../api/client";
-import { count } from "../../ui/format";
+import { countWith } from "../../ui/format";
 import { Empty, ErrorNotice, Loading, PageHead } from "../../ui/parts";
 import { ApprovalCard } from "./ApprovalCard";
 import { Decided } from "./Decided";
@@ -20,7 +20,7 @@ export default function Approvals(): ReactNode {
     <div className="page">
       <PageHead
         title="Approvals"
-        about={data ? (waiting.length ? `${count(waiting.length, "call")} wait for a person` : "Calls that wait for a person are shown here as they come.") : undefined}
+        about={data ? (waiting.length ? `${countWith(waiting.length, "call", "wait")} for a person` : "Calls that wait for a person are shown here as they come.") : undefined}
       />
       {known && !mayWrite ? (
         <Empty title="Only a person who has logged in sees what waits">

@@ -215,13 +215,13 @@ export class TranscriptBuilder {
 
   private putTask(data: LiveEvent["data"], state: string, event: LiveEvent): void {
     const callId = text(data["callId"]);
-    const id = text(data["taskId"]) || text(data["run_id"]) || (event.taskId ?? "");
+    const id = text(data["runId"]) || (event.taskId ?? "");
     const before = this.find(`call ${callId}`);
     if (before?.kind !== "call" || !id) return;
     const word = state === "started" ? "running" : text(data["status"]) || state;
-    const others = before.tasks.filter((task) => task.id !== id);
     const known = before.tasks.find((task) => task.id === id);
-    this.put({ ...before, tasks: [...others, { id, agent: text(data["agent"]) || text(data["agent_id"]) || known?.agent || "", state: word }] });
+    const now = { id, agent: text(data["agentId"]) || known?.agent || "", state: word };
+    this.put({ ...before, tasks: known ? before.tasks.map((task) => (task === known ? now : task)) : [...before.tasks, now] });
   }
 
   private putTaskNote(event: LiveEvent): void {

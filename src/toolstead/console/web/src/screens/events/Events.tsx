@@ -120,14 +120,14 @@ function useEventLog(type: string, place: string): EventLog {
   });
   useEffect(() => {
     if (!first.data) return;
-    setEvents(first.data.events);
+    setEvents(first.data.events.filter(isShown));
     setBefore(first.data.before);
     held.current = [];
     setWaiting(0);
   }, [first.data]);
   useGaps(() => void first.refetch());
   useEvents((batch) => {
-    const ours = batch.filter((event) => event.type !== "message.delta" && (types.size === 0 || types.has(event.type)) && isIn(event, place));
+    const ours = batch.filter((event) => isShown(event) && (types.size === 0 || types.has(event.type)) && isIn(event, place));
     if (ours.length === 0 || !first.data) return;
     if (isPaused) {
       held.current = [...held.current, ...ours].slice(-MOST_KEPT);
@@ -149,7 +149,7 @@ function useEventLog(type: string, place: string): EventLog {
     setBefore(undefined);
     take(api.GET("/api/events/log", { params: { query: { ...query, before } } })).then(
       (page) => {
-        setEvents((old) => [...page.events, ...old]);
+        setEvents((old) => [...page.events.filter(isShown), ...old]);
         setBefore(page.before);
       },
       () => setBefore(before),
@@ -157,6 +157,9 @@ function useEventLog(type: string, place: string): EventLog {
   };
   return { events, isLoading: first.isPending, error: first.error, hasOlder: before !== undefined, loadOlder, isPaused, setPaused: pause, waiting };
 }
+
+/** Pieces of a text are left out: the message has all of it. */
+const isShown = (event: LiveEvent): boolean => event.type !== "message.delta" && event.type !== "delegate.delta";
 
 function append(old: readonly LiveEvent[], more: readonly LiveEvent[]): readonly LiveEvent[] {
   const last = old.findLast((event) => event.id)?.id ?? "";

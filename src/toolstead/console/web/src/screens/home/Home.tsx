@@ -4,7 +4,7 @@ import { Link } from "wouter";
 
 import { useAccess } from "../../api/access";
 import { api, take, type Shape } from "../../api/client";
-import { count, firstLine, formatCost, formatTokens } from "../../ui/format";
+import { count, countWith, firstLine, formatCost, formatTokens } from "../../ui/format";
 import { Icon, type IconName } from "../../ui/icons";
 import { Age, Card, Duration, ErrorNotice, Loading, PageHead } from "../../ui/parts";
 import { Status } from "../../ui/Status";
@@ -64,7 +64,7 @@ function Waiting(): ReactNode {
   if (waiting.length === 0) return null;
   return (
     <section className="stack" aria-label="Waiting for a person">
-      <h2>{count(waiting.length, "call")} wait for you</h2>
+      <h2>{countWith(waiting.length, "call", "wait")} for you</h2>
       {waiting.slice(0, 3).map((approval) => (
         <ApprovalCard key={approval.id} approval={approval} />
       ))}
@@ -78,7 +78,7 @@ function Problems(): ReactNode {
   const { data } = useQuery({ queryKey: ["tools"], queryFn: () => take(api.GET("/api/tools")) });
   if (!data || data.quarantined.length === 0) return null;
   return (
-    <Card title={`${count(data.quarantined.length, "file")} with problems`} aside={<Link href="/tools">tools</Link>}>
+    <Card title={`${count(data.quarantined.length, "problem")} in files`} aside={<Link href="/tools">tools</Link>}>
       <ul className="stack tight plain">
         {data.quarantined.slice(0, 5).map((problem, index) => (
           <li key={index}>

@@ -32,7 +32,7 @@ export default function Settings(): ReactNode {
           <div className="row">
             <input type="search" className="input settings-search" aria-label="Search settings" placeholder="Search" value={sought} onChange={(event) => setSought(event.target.value)} />
             <label className="row">
-              <input type="checkbox" checked={onlySet} onChange={(event) => setOnlySet(event.target.checked)} /> only those that somebody set
+              <input type="checkbox" checked={onlySet} onChange={(event) => setOnlySet(event.target.checked)} /> only those that are set
             </label>
           </div>
           <div className="table-scroll">

@@ -1,7 +1,7 @@
 /** A form from a JSON schema; loaded by the screens that need one. */
 import Form from "@rjsf/core";
 import type { IconButtonProps, RJSFSchema, UiSchema } from "@rjsf/utils";
-import type { ReactNode } from "react";
+import { useMemo, type ReactNode } from "react";
 
 import { Button } from "../parts";
 import type { IconName } from "../icons";
@@ -34,7 +34,19 @@ const TEMPLATES = {
   },
 };
 
-const ALL: UiSchema = { "ui:submitButtonOptions": { norender: true }, "ui:label": false };
+const DEEPEST = 6;
+
+/** A default is shown, and not sent: the server fills it in. */
+function showDefaults(schema: unknown, depth = 0): UiSchema {
+  const shown: UiSchema = depth === 0 ? { "ui:submitButtonOptions": { norender: true }, "ui:label": false } : {};
+  if (typeof schema !== "object" || schema === null || depth > DEEPEST) return shown;
+  const { default: value, properties } = schema as Record<string, unknown>;
+  if (["string", "number"].includes(typeof value) && value !== "") shown["ui:placeholder"] = String(value);
+  if (typeof properties === "object" && properties !== null) {
+    for (const [name, held] of Object.entries(properties)) shown[name] = showDefaults(held, depth + 1);
+  }
+  return shown;
+}
 
 export default function SchemaForm(props: {
   schema: Record<string, unknown>;
@@ -43,20 +55,21 @@ export default function SchemaForm(props: {
   onSubmit: () => void;
   id: string;
 }): ReactNode {
+  const look = useMemo(() => showDefaults(props.schema), [props.schema]);
   return (
     <Form
       id={props.id}
       idPrefix={props.id}
       className="schema-form"
       schema={props.schema as RJSFSchema}
-      uiSchema={ALL}
+      uiSchema={look}
       validator={validator}
       formData={props.value}
       templates={TEMPLATES as never}
       noHtml5Validate
       showErrorList={false}
       omitExtraData={false}
-      experimental_defaultFormStateBehavior={{ arrayMinItems: { populate: "requiredOnly" }, emptyObjectFields: "populateRequiredDefaults" }}
+      experimental_defaultFormStateBehavior={{ arrayMinItems: { populate: "requiredOnly" }, emptyObjectFields: "skipEmptyDefaults" }}
       onChange={({ formData }) => props.onChange(formData)}
       onSubmit={() => props.onSubmit()}
     />
