@@ -242,6 +242,17 @@ def postgres() -> Path:
 
 
 @functools.cache
+def browser() -> Path:
+    """Chromium, and the package that drives it.
+
+    Raises:
+        LackError: One of them is missing, or Chromium does not start.
+    """
+    _find_package("playwright")
+    return _find_program("chromium", "--version")
+
+
+@functools.cache
 def nginx() -> Path:
     """The nginx program.
 
@@ -277,6 +288,7 @@ def postgres_user() -> int | None:
 
 
 PROBES: dict[str, Callable[[], object]] = {
+    "browser": browser,
     "claude": claude,
     "codex": codex,
     "git": git,

@@ -254,7 +254,7 @@ async def serving(
 
             def address() -> re.Match[str] | None:
                 assert program.process.returncode is None, f"it did not start: {program.stderr}"
-                return re.search(r"docs  http://127\.0\.0\.1:(\d+)/docs", program.stderr)
+                return re.search(r"docs     http://127\.0\.0\.1:(\d+)/docs", program.stderr)
 
             found = await until(address)
             assert found is not None

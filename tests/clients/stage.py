@@ -98,6 +98,6 @@ async def open_stage(
     serve = [*TOOLSTEAD, "serve", "--port", "0", "--project", str(project)]
     errors = folder / "server.txt"
     async with running(serve, errors=errors, cwd=project, env=stage.environ) as program:
-        said = await program.stderr_with("MCP   http")
+        said = await program.stderr_with("MCP      http")
         url = said.partition("MCP   ")[2].split()[0]
         yield Stage(transport=transport, home=folder, project=project, command=command, url=url)

@@ -14,7 +14,8 @@ from tests.contracts.samples import event, lost, message, new_id, run, thread
 from tests.programs import store_processes as processes
 from tests.programs.store_processes import started
 from toolstead.errors import NotFoundError, StorageError
-from toolstead.orchestrator.store import EventFilter, Resolution, Store
+from toolstead.orchestrator.log_store import EventFilter
+from toolstead.orchestrator.store import Resolution, Store
 from toolstead.types.approval import Approval
 from toolstead.types.event import NewEvent
 

@@ -15,7 +15,8 @@ import pytest
 
 from tests.contracts.conftest import Place
 from tests.contracts.samples import lost
-from toolstead.orchestrator.store import EventFilter, Store
+from toolstead.orchestrator.log_store import EventFilter
+from toolstead.orchestrator.store import Store
 
 OLD = Path(__file__).parent / "old_databases"
 EXPECTED: dict[str, Any] = json.loads((OLD / "expected.json").read_text("utf-8"))

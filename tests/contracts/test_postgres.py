@@ -21,7 +21,7 @@ from toolstead.adapters.storage.address import parse_address
 from toolstead.adapters.storage.postgres import SETTLING_SECONDS, PostgresDatabase
 from toolstead.adapters.storage.store import open_store
 from toolstead.errors import StorageError
-from toolstead.orchestrator.store import EventFilter
+from toolstead.orchestrator.log_store import EventFilter
 from toolstead.types.plugin_row import PluginRow
 
 pytestmark = pytest.mark.requires("postgres")

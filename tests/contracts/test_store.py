@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from tests.contracts.conftest import Place
 from tests.contracts.samples import ending, event, lost, message, new_id, run, thread
 from toolstead.errors import NotFoundError, RowRefusedError, StorageError
-from toolstead.orchestrator.store import EventFilter, Store
+from toolstead.orchestrator.log_store import EventFilter
+from toolstead.orchestrator.store import Store
 from toolstead.types.event import NewEvent
 from toolstead.types.plugin_row import PluginRow
 from toolstead.types.result import KeptResult

@@ -12,7 +12,8 @@ import pytest
 from tests.contracts.conftest import Place
 from tests.contracts.samples import ending, event, lost, message, run
 from toolstead.adapters.storage import events as stored_events
-from toolstead.orchestrator.store import EventFilter, Store
+from toolstead.orchestrator.log_store import EventFilter
+from toolstead.orchestrator.store import Store
 from toolstead.types.event import DELTA, Event, NewEvent
 from toolstead.types.run import Run
 

@@ -10,7 +10,7 @@ from tests.contracts.samples import lost, message, run
 from tests.programs import store_processes as processes
 from tests.programs.store_processes import Process, started
 from toolstead.adapters.storage.store import open_store
-from toolstead.orchestrator.store import EventFilter
+from toolstead.orchestrator.log_store import EventFilter
 from toolstead.types.run import Run
 
 ALL = EventFilter()

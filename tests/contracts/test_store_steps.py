@@ -7,7 +7,8 @@ import msgspec
 from tests.contracts.conftest import Place
 from tests.contracts.samples import ending, event, message, run
 from toolstead.adapters.storage import step_queries
-from toolstead.orchestrator.store import EventFilter, Store
+from toolstead.orchestrator.log_store import EventFilter
+from toolstead.orchestrator.store import Store
 from toolstead.types.run import RunError, Usage
 from toolstead.types.step import RecordedStep, RunStep, StepBatch
 

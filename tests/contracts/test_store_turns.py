@@ -10,7 +10,8 @@ from sqlalchemy import update
 from tests.contracts.conftest import Place
 from tests.contracts.samples import ending, event, lost, message, run
 from toolstead.adapters.storage import tables
-from toolstead.orchestrator.store import Begun, Behind, EventFilter, HeldRun, Store
+from toolstead.orchestrator.log_store import EventFilter
+from toolstead.orchestrator.store import Begun, Behind, HeldRun, Store
 from toolstead.types.run import Run
 from toolstead.types.thread import Thread
 

@@ -14,7 +14,8 @@ from toolstead.adapters.storage.task_operations import cancel_task
 from toolstead.delegation.budget import Grant, TokenWish, TreeShare
 from toolstead.delegation.task_store import AdmissionRequest, Admitted, TaskClaim, TaskEnd, TasksEnded
 from toolstead.errors import InvocationError, StaleClaimError
-from toolstead.orchestrator.store import Begun, EventFilter, Store
+from toolstead.orchestrator.log_store import EventFilter
+from toolstead.orchestrator.store import Begun, Store
 from toolstead.types.run import Run, RunEnd, TreeLimits
 from toolstead.types.task import Attempt, Task, TreeBudget
 

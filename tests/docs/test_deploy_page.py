@@ -62,7 +62,7 @@ async def serving(folder: Path, command: Sequence[str], **env: str) -> AsyncIter
     folder.mkdir(exist_ok=True)
     environ = {"TOOLSTEAD_TOKEN": TOKEN, "TOOLSTEAD_HOME": str(folder / "home"), **env}
     async with running(command, errors=folder / "serve.txt", cwd=folder, env=environ) as program:
-        said = await until(lambda: program.stderr if re.search(r"(docs  |at )http://\S+", program.stderr) else "")
+        said = await until(lambda: program.stderr if re.search(r"(docs     |at )http://\S+", program.stderr) else "")
         found = re.search(r"http://[\w.]+:(\d+)", said)
         assert found, said
         client = Client(f"http://127.0.0.1:{found[1]}")

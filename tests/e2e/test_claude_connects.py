@@ -57,7 +57,7 @@ async def target_of(door: str, folder: Path) -> AsyncIterator[tuple[list[str], P
         yield ["--", *told], errors
         return
     async with running([*TOOLSTEAD, "-v", "serve", "--port", "0"], errors=errors, cwd=folder) as program:
-        said = await program.stderr_with("MCP   http")
+        said = await program.stderr_with("MCP      http")
         yield ["--transport", "http", said.partition("MCP   ")[2].split()[0]], errors
 
 

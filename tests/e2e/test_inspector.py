@@ -24,7 +24,7 @@ async def target_of(door: str, folder: Path) -> AsyncIterator[list[str]]:
         yield [*TOOLSTEAD, "mcp"]
         return
     async with running([*TOOLSTEAD, "serve", "--port", "0"], errors=folder / "stderr.txt", cwd=folder) as program:
-        said = await program.stderr_with("MCP   http")
+        said = await program.stderr_with("MCP      http")
         yield [said.partition("MCP   ")[2].split()[0]]
 
 

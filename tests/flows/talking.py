@@ -19,9 +19,10 @@ from toolstead.invoker.pool import SessionPool
 from toolstead.invoker.runtime import Runtime, SessionSpec, TurnLimits
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.orchestrator.ids import Ids
+from toolstead.orchestrator.log_store import EventFilter
 from toolstead.orchestrator.orchestrator import LAST_EVENTS, Orchestrator
 from toolstead.orchestrator.request import RunConfig, RunRequest
-from toolstead.orchestrator.store import EventFilter, Store
+from toolstead.orchestrator.store import Store
 from toolstead.plugins.decorator import tool
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.registry import Registry

@@ -15,7 +15,7 @@ from toolstead.delegation.task_store import TaskFilter
 from toolstead.invoker.kernel_runtime import KernelRuntime
 from toolstead.kernel.conversation import ModelReply, ToolUse, UserMessage
 from toolstead.kernel.model import ModelDelta, ModelRequest
-from toolstead.orchestrator.store import EventFilter
+from toolstead.orchestrator.log_store import EventFilter
 from toolstead.types.run import Usage
 from toolstead.types.task import TreeBudget
 

@@ -14,7 +14,7 @@ from tests.flows.talking import bounded
 from tests.unit.invoker.bench import Gate
 from tests.waiting import until
 from toolstead.invoker.runtime import Answer, Turn
-from toolstead.orchestrator.store import EventFilter
+from toolstead.orchestrator.log_store import EventFilter
 
 ONE_SLOT = {"multi_agent": {"max_concurrent_delegates": 1}}
 

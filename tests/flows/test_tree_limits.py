@@ -15,7 +15,7 @@ from tests.flows.talking import bounded
 from tests.unit.invoker.bench import BenchRuntime
 from toolstead import Plugin, PluginContext, Tool, ToolMeta, Toolstead
 from toolstead.invoker.runtime import Answer, Turn
-from toolstead.orchestrator.store import EventFilter
+from toolstead.orchestrator.log_store import EventFilter
 from toolstead.types.run import Run
 
 TREES = 50

@@ -16,7 +16,7 @@ from tests.contracts.postgres_server import running_server
 from tests.programs.killed_runs import postgres_place
 from tests.programs.shared_thread import THREAD, Place, Talker, talker
 from toolstead.adapters.storage.store import open_store
-from toolstead.orchestrator.store import EventFilter
+from toolstead.orchestrator.log_store import EventFilter
 
 PATTERN = "abaabbababbbaaabbaba"
 KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.requires("postgres"))]

@@ -30,8 +30,8 @@ from tests.waiting import PATIENCE
 from toolstead.adapters.storage import store as preloaded  # noqa: F401 - so that a start is cheap
 from toolstead.app.stead import Toolstead
 from toolstead.orchestrator.endings import end_lost_run
+from toolstead.orchestrator.log_store import EventFilter
 from toolstead.orchestrator.orchestrator import LAST_EVENTS, Orchestrator, RunRequest
-from toolstead.orchestrator.store import EventFilter
 from toolstead.plugins.decorator import tool
 
 SCRIPT = """

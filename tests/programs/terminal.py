@@ -16,16 +16,16 @@ from tests.waiting import PATIENCE
 
 
 class Terminal:
-    """A command with a person at its terminal; stdout goes elsewhere."""
+    """A command with a person at its terminal; its stdout goes elsewhere, unless it is asked for."""
 
-    def __init__(self, folder: Path, *arguments: str, **environ: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, stdout: bool = False, **environ: str) -> None:
         self._master, slave = pty.openpty()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "toolstead", *arguments],
             cwd=folder,
             stdin=slave,
             stderr=slave,
-            stdout=subprocess.PIPE,
+            stdout=slave if stdout else subprocess.PIPE,
             env={**os.environ, "NO_COLOR": "1", "TERM": "dumb", **environ},
             start_new_session=True,
         )
@@ -55,7 +55,7 @@ class Terminal:
         while self._read():
             pass
         output, _ = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, output.decode(), self.shown.replace("\r\n", "\n")
+        return self.process.returncode, (output or b"").decode(), self.shown.replace("\r\n", "\n")
 
     def _read(self) -> bool:
         if not select.select([self._master], [], [], PATIENCE)[0]:
@@ -70,15 +70,15 @@ class Terminal:
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
         os.close(self._master)
 
 
 @contextmanager
-def open_terminal(folder: Path, *arguments: str, **environ: str) -> Iterator[Terminal]:
+def open_terminal(folder: Path, *arguments: str, stdout: bool = False, **environ: str) -> Iterator[Terminal]:
     """Start a command at a terminal of its own; in the end it is gone."""
-    opened = Terminal(folder, *arguments, **environ)
+    opened = Terminal(folder, *arguments, stdout=stdout, **environ)
     try:
         yield opened
     finally:

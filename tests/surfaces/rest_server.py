@@ -18,8 +18,9 @@ from toolstead.adapters.http.application import HttpApplication
 from toolstead.adapters.http.asgi import ASGIApp
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.server import serve
-from toolstead.adapters.rest.agent_routes import ListAgents
+from toolstead.adapters.rest.agent_routes import AgentControl
 from toolstead.adapters.rest.app import create_app
+from toolstead.adapters.rest.console_routes import ConsoleSite
 from toolstead.adapters.rest.owner_routes import ExplainSettings, ListSessions
 from toolstead.adapters.rest.plugin_routes import PluginControl
 from toolstead.adapters.rest.problems import Opened
@@ -190,13 +191,14 @@ async def running(
     grace: float = 10,
     conversations: Opened | None = None,
     plugins: PluginControl | None = None,
-    agents: ListAgents | None = None,
+    agents: AgentControl | None = None,
     approvals: Approvals | None = None,
     files: OpenFiles | None = None,
     tasks: TaskControl | None = None,
     owner: tuple[ExplainSettings, ListSessions] | None = None,
     trust: TrustControl | None = None,
     tool_files: ToolFileControl | None = None,
+    console: Path = Path("no", "console", "here"),
     **options: Any,
 ) -> AsyncIterator[Live]:
     """A server with these tools, on a free port; in the end it is stopped and has ended well."""
@@ -221,6 +223,7 @@ async def running(
         owner=owner,
         trust=trust,
         tool_files=tool_files,
+        console=ConsoleSite(folder=console, login="Log in."),
     )
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()

@@ -247,7 +247,7 @@ def test_show_says_what_an_agent_runs_with_where_that_is_set_and_why_it_has_its_
     assert reason == {
         "name": "summarize",
         "isOffered": False,
-        "reason": "it starts agents, and this run may start none",
+        "reason": "it starts agents, and this run may start none: limits.max_depth or `agents: []` says so",
     }
 
 

@@ -503,7 +503,7 @@ async def test_a_team_server_is_named_with_the_variable_of_its_token_and_never_t
     token = "a-token-of-the-team-0123456789"
     serve = [*TOOLSTEAD, "serve", "--port", "0"]
     async with running(serve, errors=tmp_path / "log.txt", cwd=tmp_path, env={"TOOLSTEAD_TOKEN": token}) as program:
-        said = await program.stderr_with("MCP   http")
+        said = await program.stderr_with("MCP      http")
         url = said.partition("MCP   ")[2].split()[0]
         bare = url.removesuffix("/mcp")
 

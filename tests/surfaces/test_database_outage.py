@@ -27,8 +27,8 @@ async def test_an_outage_is_two_lines_of_the_log_and_a_foreseen_failure_of_the_t
         env = {"TOOLSTEAD_DATABASE_URL": f"postgresql://postgres@/postgres?host={place}"}
         command = [*TOOLSTEAD, "serve", "--port", "0", "-vv"]
         async with running(command, errors=tmp_path / "serve.txt", cwd=tmp_path, env=env) as program:
-            said = await program.stderr_with("docs  http")
-            client = Client(re.findall(r"docs  (http://[\w.]+:\d+)", said)[0])
+            said = await program.stderr_with("docs     http")
+            client = Client(re.findall(r"docs     (http://[\w.]+:\d+)", said)[0])
             assert (await client.call("vfs_list", {})).json["isError"] is False
             stream = await client.connect()
             await stream.send(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")

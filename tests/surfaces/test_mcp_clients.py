@@ -250,7 +250,7 @@ async def test_the_commands_themselves_serve_both_eras(tmp_path: Path) -> None:
     """`toolstead mcp` and `toolstead serve`, not only the Python API behind them."""
     (tmp_path / "note.txt").write_text("first\nsecond\n")
     async with running([*TOOLSTEAD, "serve", "--port", "0"], errors=tmp_path / "serve.txt", cwd=tmp_path) as program:
-        said = await program.stderr_with("docs  http")
+        said = await program.stderr_with("docs     http")
         address = said.partition("MCP   ")[2].split()[0]
         command, *arguments = [*TOOLSTEAD, "mcp"]
         with (tmp_path / "mcp.txt").open("w") as errors:

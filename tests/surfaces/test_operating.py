@@ -60,7 +60,7 @@ async def serving(
     """A real `toolstead serve`; its address is that of this machine."""
     command = [*TOOLSTEAD, "serve", "--port", "0", *words]
     async with running(command, errors=folder / "serve.txt", cwd=folder, env=env) as program:
-        said = await until(lambda: program.stderr if re.search(r"(docs  |at )http://\S+", program.stderr) else "")
+        said = await until(lambda: program.stderr if re.search(r"(docs     |at )http://\S+", program.stderr) else "")
         found = re.search(r"http://[\w.]+:(\d+)", said)
         assert found, said
         client = Client(f"http://127.0.0.1:{found[1]}")
@@ -103,7 +103,7 @@ async def test_without_v_no_call_is_logged_and_a_record_of_many_lines_is_seen_as
         await client.call("sums__burst", {})
         said = await program.stderr_with("failed (crash)")
     assert "toolstead.calls" not in said
-    log = said.partition("docs  http")[2].splitlines()[1:]
+    log = said.partition("docs     http")[2].splitlines()[1:]
     assert "    and another" in log
     assert all(TIMED.match(line) or line.startswith("    ") for line in log), said
 
@@ -320,7 +320,7 @@ async def test_a_shared_server_prints_the_address_and_the_line_for_others(folder
         said = await program.stderr_with("--token-env")
         found = re.search(r"  toolstead connect claude-code --url (http://\S+)/mcp --token-env TOOLSTEAD_TOKEN\n", said)
         assert found, said
-        assert f"  MCP   {found[1]}/mcp\n" in said
+        assert f"  MCP      {found[1]}/mcp\n" in said
         address = found[1].removeprefix("http://")
         assert not address.startswith("127."), "others cannot reach that"
         headers = {"host": address, "authorization": f"Bearer {TOKEN}"}

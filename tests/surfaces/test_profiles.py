@@ -25,7 +25,7 @@ from tests.programs.clients import Ear, Era, names_of, names_with, text_of
 from tests.programs.running import TOOLSTEAD
 from tests.waiting import PATIENCE
 from toolstead import Plugin, PluginContext, Prompt, Tool, ToolMeta, Toolstead
-from toolstead.orchestrator.store import EventFilter
+from toolstead.orchestrator.log_store import EventFilter
 from toolstead.plugins.contract import Resource
 from toolstead.testing import scripted_models
 

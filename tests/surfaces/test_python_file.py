@@ -227,7 +227,7 @@ async def test_a_file_is_served_over_http_and_does_not_pass_for_the_projects_ser
 ) -> None:
     command = [*TOOLSTEAD, "serve", str(crowded), "--port", "0", "--project", str(tmp_path / "project")]
     async with running(command, errors=tmp_path / "stderr.txt", cwd=tmp_path) as program:
-        said = await program.stderr_with("docs  http")
+        said = await program.stderr_with("docs     http")
         assert f"toolstead serves 3 tools of {crowded}" in said
         client = Client(said.partition("MCP   ")[2].split()[0].removesuffix("/mcp"))
         reply = await client.call("shout", {"text": "hi", "times": 2})

@@ -235,12 +235,6 @@ async def test_a_strange_host_header_is_not_written_into_the_page_as_it_is() -> 
         assert (refused.status, refused.headers["content-type"]) == (421, "application/problem+json")
 
 
-async def test_the_root_leads_to_the_documentation() -> None:
-    async with running(SAY) as live:
-        reply = await live.get("/")
-        assert (reply.status, reply.headers["location"]) == (307, "/docs")
-
-
 async def test_the_http_page_lists_every_route_every_problem_and_every_setting() -> None:
     text = HTTP_PAGE.read_text("utf-8")
     async with running(SAY, mcp=mcp) as live:

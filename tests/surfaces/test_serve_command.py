@@ -41,7 +41,7 @@ async def test_the_collector_comes_seldom_and_leaves_alone_what_the_start_made(h
     plugins.mkdir(parents=True)
     (plugins / "memory.py").write_text(PLUGIN)
     async with running([*TOOLSTEAD, "serve", "--port", "0"], errors=tmp_path / "serve.txt", cwd=tmp_path) as program:
-        said = await program.stderr_with("docs  http")
+        said = await program.stderr_with("docs     http")
         client = Client(said.partition("MCP   ")[2].split()[0].removesuffix("/mcp"))
         reply = await client.call("memory__look", {})
         client.leave()

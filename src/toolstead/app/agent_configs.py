@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,9 +14,8 @@ from toolstead.app.agents import DELEGATING, HIDDEN, LIMITS, SteadAgents, merge_
 from toolstead.errors import MissingModelError, RuntimeFailureError, UnknownAgentError
 from toolstead.invoker.runtime import SessionSpec, TurnLimits, built_in_instructions
 from toolstead.orchestrator.request import RunConfig
-from toolstead.types.agent import Agent
+from toolstead.types.agent import Agent, EffectiveValue
 from toolstead.types.run import TreeLimits
-from toolstead.types.sent import SentStruct
 
 if TYPE_CHECKING:
     from toolstead.app.layers import LoadedSettings
@@ -151,25 +150,6 @@ class StoredAgentConfigs:
         if found is None or ("/" in name and not is_child and name not in HIDDEN):
             raise UnknownAgentError(name, list(self._agents.catalogue.agents))
         return found
-
-
-class EffectiveValue(SentStruct, frozen=True, kw_only=True):
-    """One value that an agent runs with.
-
-    Attributes:
-        key: Its name in the frontmatter.
-        value: What is in effect.
-        origin: What sets it: a file with its line, the environment, `--set`, or `default`; of a runtime that nothing
-            sets, why it is chosen.
-        overrode: What the settings would have said instead, with its origin; empty when the agent's file says nothing.
-    """
-
-    optional: ClassVar[frozenset[str]] = frozenset({"overrode"})
-
-    key: str
-    value: Any
-    origin: str
-    overrode: str = ""
 
 
 def explain_agent(agent: Agent, loaded: LoadedSettings, runtime: str | None, reason: str) -> list[EffectiveValue]:

@@ -121,10 +121,10 @@ class SteadAgents:
             raise UnknownAgentError(name, list(self.catalogue.agents))
         return found
 
-    def explain_tools(self, agent: Agent) -> list[ToolReason]:
-        """Why the agent is offered each tool when it is the root of a tree, or is not."""
+    def explain_tools(self, agent: Agent, *, profile: str | None = None) -> list[ToolReason]:
+        """Why the agent is offered each tool when it is the root of a tree, or is not; maybe under a profile."""
         depth = merge_limits(agent.limits, self._settings().limits).max_depth
-        return self._registry.find_rule(agent.name).explain_tools(self._registry.current, may_spawn=depth > 0)
+        return self._registry.explain_view(agent.name, profile=profile, may_spawn=depth > 0, has_task=False)
 
     def list_helpers(self, agent: Agent) -> list[Agent]:
         """The agents that one may delegate to: those of its own list, else those of the settings.

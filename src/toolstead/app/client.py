@@ -155,7 +155,7 @@ class InProcessClient:
 
     async def list_events(self, thread_id: str, types: Collection[str] | None = None) -> list[dict[str, Any]]:
         """Everything that was stored of a conversation, or what is of some types, as the database has it."""
-        from toolstead.orchestrator.store import EventFilter
+        from toolstead.orchestrator.log_store import EventFilter
 
         store = (await self._stead.conversations()).store
         found: list[dict[str, Any]] = []

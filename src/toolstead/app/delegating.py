@@ -19,7 +19,7 @@ from toolstead.delegation.task_texts import LARGEST_CONTEXT
 from toolstead.errors import ToolError, UnknownAgentError
 from toolstead.invoker.clock import REAL_CLOCK
 from toolstead.orchestrator.ids import Ids
-from toolstead.orchestrator.store import EventFilter
+from toolstead.orchestrator.log_store import EventFilter
 from toolstead.orchestrator.task_runs import OrchestratedRuns
 from toolstead.plugins.hook_runner import HookRunner
 from toolstead.tools.confinement import resolve_inside

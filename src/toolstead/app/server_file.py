@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,6 +28,7 @@ class ServerAddress:
         new_token: The token that was made for it, if one was.
         token_file: The file that has that token as `made_token`; None where none has.
         needs_token: Whether its clients send a token.
+        private_token: The token that gives the rights of its owner.
     """
 
     url: str
@@ -35,6 +36,7 @@ class ServerAddress:
     new_token: str | None = None
     token_file: Path | None = None
     needs_token: bool = False
+    private_token: str = field(default="", repr=False)
 
     def describe_token(self, *, is_terminal: bool) -> str:
         """The token that was made, for a terminal; else where it is, because logs are kept and read by others."""
@@ -45,6 +47,22 @@ class ServerAddress:
         if self.token_file is not None:
             return f"made_token in {self.token_file}"
         return "not shown, because this is no terminal: set TOOLSTEAD_TOKEN"
+
+    def describe_console(self, *, is_terminal: bool) -> str:
+        """Where the console is: on a terminal the address that logs a browser in, else how to get that.
+
+        Always the address for this machine: the private token is nothing to send through a network without TLS.
+        """
+        if is_terminal:
+            return name_console(self.url, self.private_token)
+        if self.token_file is not None:
+            return f"{self.url}/ (`toolstead doctor` on a terminal shows the address that logs in)"
+        return f"{self.url}/ (only a server that was started on a terminal shows the address that logs in)"
+
+
+def name_console(url: str, private_token: str) -> str:
+    """The address of a server's console that logs a browser in, once for each browser."""
+    return f"{url}/?token={private_token}"
 
 
 class RunningServer(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,15 @@ logger = logging.getLogger(__name__)
 LAST_PORT = 65_535
 QUIET_SECONDS = 1.0
 """How long after its first answer a server on stdio opens the database: a client asks a few things at once at start."""
+CONSOLE = Path(__file__).parent.parent / "console" / "web" / "dist"
+"""Where the console is built, and where the wheel brings it."""
+_LOGIN_ONCE = (
+    "Open the address with `?token=` that the server showed in its terminal at its start; it is shown nowhere else."
+)
+_LOGIN = (
+    "Open the address with `?token=` that the server showed in its terminal at its start; `toolstead doctor`, typed in "
+    "a terminal in the project's folder, shows it again."
+)
 
 
 def create_server(
@@ -138,6 +148,8 @@ async def serve_http(
     from toolstead.adapters.http.stopping import Stopping
     from toolstead.adapters.mcp.http import McpEndpoint, McpEndpoints
     from toolstead.adapters.rest.app import create_app
+    from toolstead.adapters.rest.console_routes import ConsoleSite
+    from toolstead.app.agent_answers import AgentAnswers
     from toolstead.app.operations import Numbers, Readiness
     from toolstead.app.shown_state import explain_settings, list_sessions
     from toolstead.app.stead_tasks import SteadTasks
@@ -172,7 +184,7 @@ async def serve_http(
         results=parts.kept.read,
         state=parts.describe_state,
         plugins=parts.plugins,
-        agents=parts.list_agents,
+        agents=AgentAnswers(parts),
         approvals=parts.approvals,
         files=parts.open_files,
         tasks=SteadTasks(parts.open_delegation, parts.places.project),
@@ -183,6 +195,7 @@ async def serve_http(
         stopping=stopping,
         find_fault=readiness.find_fault,
         collect_metrics=numbers.collect,
+        console=ConsoleSite(folder=CONSOLE, login=_LOGIN if parts.origins.project_tools else _LOGIN_ONCE),
     )
     stopping.call_at_begin(endpoints.begin_stop)
     async with AsyncExitStack() as opened:
@@ -204,6 +217,7 @@ async def serve_http(
                     new_token=made or None,
                     token_file=file.path if file is not None else None,
                     needs_token=options.needs_token,
+                    private_token=options.private_token,
                 )
             )
 
@@ -243,8 +257,11 @@ def _create_options(parts: Wiring, host: str | None, port: int | None) -> Server
 
 
 def _print_address(parts: Wiring, address: ServerAddress) -> None:
-    token = address.describe_token(is_terminal=sys.stderr.isatty())
+    is_terminal = sys.stderr.isatty()
+    token = address.describe_token(is_terminal=is_terminal)
     token = token and f"; token {token}"
+    if is_terminal:
+        token += f"; console at {address.describe_console(is_terminal=True)}"
     count, name, url = len(parts.registry.current.tools), parts.client_parts.identity.name, address.url
     tools = "1 tool" if count == 1 else f"{count} tools"
     sys.stderr.write(f"{name} serves {tools}: MCP at {url}/mcp, REST at {url}/api/tools{token}\n")

@@ -17,7 +17,6 @@ from toolstead.types.call import ANONYMOUS, Caller
 from toolstead.types.client_parts import SERVER_NAME
 
 if TYPE_CHECKING:
-    from toolstead.app.agent_configs import EffectiveValue
     from toolstead.app.agents import SteadAgents
     from toolstead.app.delegating import DelegationParts
     from toolstead.app.layers import LoadedSettings
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from toolstead.schema.compiled import Documents
     from toolstead.tools.gates import Gate
     from toolstead.tools.sources.json_files import LoadedFile
-    from toolstead.types.agent import Agent, Finding
+    from toolstead.types.agent import Agent, EffectiveValue, Finding
     from toolstead.types.event import Event
     from toolstead.types.result import ToolResult
     from toolstead.types.run import Run

@@ -20,7 +20,7 @@ async def follow_stored_events(
 
     What happens after this is entered is in it, so that a look at the store afterwards misses nothing.
     """
-    from toolstead.orchestrator.store import EventFilter
+    from toolstead.orchestrator.log_store import EventFilter
 
     feed = (await stead.conversations()).log.feed
     if feed is None:

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from toolstead.orchestrator.shared_files import SharedFiles
     from toolstead.schema.compiled import Documents
     from toolstead.tools.gates import Gate
-    from toolstead.types.agent import Agent, Finding
 
 logger = logging.getLogger(__name__)
 
@@ -306,11 +305,6 @@ class Wiring:
         if self._agents is None:
             raise ToolsteadError("the agents' files were not read yet; `await stead.agents()` reads them")
         self._agents.read_agent(name)
-
-    async def list_agents(self) -> tuple[list[Agent], list[Finding]]:
-        """The agents by name, and what the checks found in their files."""
-        agents = await self.open_agents()
-        return list(agents.catalogue.agents.values()), agents.find_findings()
 
     def describe_state(self, model: str = "") -> Mapping[str, Any]:
         """The runtime and the sessions, as health reports them; does not open the database.

@@ -149,7 +149,7 @@ class EventLog:
 
     def open_stream(self, types: Collection[str] | None = None) -> EventReader:
         """Read along from now on; close it when done."""
-        from toolstead.orchestrator.store import EventFilter
+        from toolstead.orchestrator.log_store import EventFilter
 
         wanted = None if types is None else frozenset([types] if isinstance(types, str) else types)
         return self._get_feed().start_reader(EventFilter(types=wanted))

@@ -32,7 +32,8 @@ from typing import Self
 
 from toolstead.concurrency.owned_tasks import cancel_tasks
 from toolstead.errors import StorageError
-from toolstead.orchestrator.store import EventFilter, Store
+from toolstead.orchestrator.log_store import EventFilter
+from toolstead.orchestrator.store import Store
 from toolstead.types.event import Event
 
 logger = logging.getLogger(__name__)

@@ -19,6 +19,7 @@ import msgspec
 if TYPE_CHECKING:
     from toolstead.delegation.budget import TokenWish, TreeShare
     from toolstead.delegation.task_store import TaskClaim, TaskStore
+    from toolstead.orchestrator.log_store import EventFilter, LogStore, MessagePage
     from toolstead.types.approval import Approval, ApprovalDecision
     from toolstead.types.event import Event, NewEvent
     from toolstead.types.plugin_row import PluginRow
@@ -37,15 +38,6 @@ What lies between the position after one commit and that before the next was sto
 """
 
 
-class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which events are wanted; an empty one wants all. Several conditions must all hold."""
-
-    thread_id: str | None = None
-    run_id: str | None = None
-    task_id: str | None = None
-    types: frozenset[str] | None = None
-
-
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     """A message that is stored, and the run that will answer it.
 
@@ -61,17 +53,6 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool
     events: Sequence[Event] = ()
     share: TreeShare | None = None
-
-
-class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some messages of a thread, in order.
-
-    Attributes:
-        has_more: Whether others follow.
-    """
-
-    messages: list[Message]
-    has_more: bool
 
 
 class HeldRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -491,7 +472,7 @@ class ConversationStore(Protocol):
 
 if TYPE_CHECKING:
 
-    class Store(ConversationStore, TaskStore, Protocol):
+    class Store(ConversationStore, LogStore, TaskStore, Protocol):
         """Everything that is kept."""
 
 else:

@@ -12,9 +12,9 @@ from toolstead.delegation.task_store import TaskFilter
 from toolstead.delegation.task_texts import write_signal
 from toolstead.errors import NotFoundError
 from toolstead.orchestrator.endings import create_message_event
+from toolstead.orchestrator.log_store import EventFilter
 from toolstead.orchestrator.orchestrator import NO_LIMIT, Orchestrator
 from toolstead.orchestrator.request import SIGNAL, RunRequest
-from toolstead.orchestrator.store import EventFilter
 from toolstead.types.event import DELTA
 from toolstead.types.run import Run
 from toolstead.types.task import Task, TreeBudget

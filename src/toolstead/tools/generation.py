@@ -90,7 +90,7 @@ class ToolReason(SentStruct, frozen=True, kw_only=True):
     reason: str
 
 
-_NO_SPAWNING = "it starts agents, and this run may start none"
+_NO_SPAWNING = "it starts agents, and this run may start none: limits.max_depth or `agents: []` says so"
 
 
 class NameMemory(dict[str, "str | None"]):
@@ -221,11 +221,16 @@ class Generation(ToolView, frozen=True, kw_only=True):
         problem = self.find_quarantined(name)
         if problem is None or self.visibility.reason_hidden(name) is not None:
             return None
-        return f"{name} is not in use: {_describe_place(problem)}: {problem.message}"[:MOST_EXPLAINED]
+        return f"{name} is {describe_quarantined(problem)}"
 
     def find_quarantined(self, name: str) -> Problem | None:
         """What is wrong with a tool of this name that is not here for that reason."""
         return next((problem for problem in self.problems if problem.tool_name == name), None)
+
+
+def describe_quarantined(problem: Problem) -> str:
+    """Why a tool that was quarantined is not there."""
+    return f"not in use: {_describe_place(problem)}: {problem.message}"[:MOST_EXPLAINED]
 
 
 def _describe_place(problem: Problem) -> str:

@@ -23,11 +23,13 @@ from toolstead.tools.generation import (
     EVERYTHING,
     Generation,
     NameMemory,
+    ToolReason,
     ToolView,
     ViewRule,
     Visibility,
     amend_generation,
     compare_generations,
+    describe_quarantined,
     nearest_names,
     next_generation,
 )
@@ -321,6 +323,38 @@ class Registry:
                 self._narrowed.clear()
             known = self._narrowed[agent, profile] = (view, view.narrow_view(memory))
         return known[1]
+
+    def explain_view(
+        self, agent: str, *, profile: str | None = None, may_spawn: bool = True, has_task: bool = True
+    ) -> list[ToolReason]:
+        """Why each tool is in the view that `find_view` gives for the same arguments, or is not.
+
+        After the tools that the agent could be offered come those that no change of its lists would show: the custom
+        tools of others, and what is quarantined.
+        """
+        view = self.find_view(agent, profile=profile, may_spawn=may_spawn, has_task=has_task)
+        reasons = self.find_rule(agent).explain_tools(self.current, may_spawn=may_spawn)
+        found = {one.name: self._explain_tool(one, view, profile) for one in reasons}
+        for other, rule in self._rules.items():
+            for name in rule.own if "/" not in other else ():
+                why = f"it is a custom tool of the agent {other}, which alone sees it"
+                found.setdefault(name, ToolReason(name=name, is_offered=False, reason=why))
+        for problem in self.current.problems:
+            if (name := problem.tool_name) is not None:
+                why = describe_quarantined(problem)
+                found.setdefault(name, ToolReason(name=name, is_offered=False, reason=why))
+        return list(found.values())
+
+    def _explain_tool(self, found: ToolReason, view: ToolView, profile: str | None) -> ToolReason:
+        """The reason for what the view itself says: more than an agent's rule narrows it."""
+        name, is_offered = found.name, found.name in view.tools
+        if is_offered == found.is_offered:
+            return found
+        why = "only an agent that works on a delegated task sees it"
+        if profile is not None:
+            memory = self._profiles.get(profile)
+            why = f"there is no profile {profile!r}" if memory is None else memory[name] or why
+        return ToolReason(name=name, is_offered=is_offered, reason=why)
 
     def find_rule(self, agent: str) -> ViewRule:
         """What decides on an agent's view."""

@@ -136,3 +136,22 @@ class Finding(SentStruct, frozen=True, kw_only=True):
     message: str
     line: Annotated[int, msgspec.Meta(ge=0)] | None = None
     column: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+class EffectiveValue(SentStruct, frozen=True, kw_only=True):
+    """One value that an agent runs with.
+
+    Attributes:
+        key: Its name in the frontmatter.
+        value: What is in effect.
+        origin: What sets it: a file with its line, the environment, `--set`, or `default`; of a runtime that nothing
+            sets, why it is chosen.
+        overrode: What the settings would have said instead, with its origin; empty when the agent's file says nothing.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"overrode"})
+
+    key: str
+    value: Any
+    origin: str
+    overrode: str = ""

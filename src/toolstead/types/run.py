@@ -157,3 +157,18 @@ class Run(SentStruct, frozen=True, kw_only=True):
     def has_ended(self) -> bool:
         """Whether it has its end."""
         return self.status in ENDS
+
+
+class ListedRun(Run, frozen=True, kw_only=True):
+    """A run in a list or a tree: with its place there, and the beginnings of its texts.
+
+    Attributes:
+        prompt: The beginning of what it was asked.
+        result: The beginning of what it answered, when it completed.
+        created_at: When it was accepted, in seconds since 1970.
+        root_run_id: The run at the top of its tree: itself, where it is that one. Of a task that no run delegated, the
+            task.
+    """
+
+    unsent: ClassVar[frozenset[str]] = frozenset({"owner", "parent_agent"})
+    optional: ClassVar[frozenset[str]] = frozenset({"profile", "task_id"})

@@ -13,7 +13,8 @@ from toolstead.adapters.storage.store import open_store
 from toolstead.errors import StorageError
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.event_log import EventLog
-from toolstead.orchestrator.store import EventFilter, Store
+from toolstead.orchestrator.log_store import EventFilter
+from toolstead.orchestrator.store import Store
 from toolstead.types.approval import Approval
 from toolstead.types.call import Allow, Ask, Caller, Deny, Rewrite, ToolCall
 from toolstead.types.event import Event

@@ -13,7 +13,7 @@ from tests.waiting import PATIENCE
 from toolstead.errors import ApprovalDecidedError, InvalidApprovalError, NotFoundError
 from toolstead.orchestrator import approvals as module
 from toolstead.orchestrator.event_log import LASTING, EventLog
-from toolstead.orchestrator.store import EventFilter
+from toolstead.orchestrator.log_store import EventFilter
 from toolstead.types.approval import Approval
 from toolstead.types.call import Allow, Ask, Caller, Deny, Rewrite, ToolCall
 

@@ -15,7 +15,8 @@ from tests.waiting import PATIENCE
 from toolstead.adapters.storage.store import open_store
 from toolstead.orchestrator import feed as feeds
 from toolstead.orchestrator.feed import EventReader, Feed
-from toolstead.orchestrator.store import Ending, EventFilter, Store
+from toolstead.orchestrator.log_store import EventFilter
+from toolstead.orchestrator.store import Ending, Store
 from toolstead.types.event import DELTA, Event, NewEvent
 from toolstead.types.run import Run
 from toolstead.types.thread import Message

@@ -1,13 +1,13 @@
 """The route table: method and path → handler, with each route's description beside it.
 
-A fixed path goes before one with placeholders. Other paths go to the longest matching prefix, for files. The OpenAPI
+A fixed path goes before one with placeholders. What no route has may be a page, or a file of one. The OpenAPI
 document is built from the same table.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,8 @@ from toolstead.adapters.http.problem import BAD_METHOD, NOT_FOUND, NOT_IN_PROFIL
 from toolstead.nearest_names import suggest
 
 _PLACEHOLDER = re.compile(r"\\\{(\w+)\\\}")
-REMAINDER = "remainder"
-"""The parameter with the rest of the path, for the handler of a prefix."""
+FindPage = Callable[[HttpRequest], Awaitable[HttpResponse | None]]
+"""Finds the page or file at a path that no route has; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Routes:
     Args:
         endpoints: Every route.
         private: Guards the private routes; without it they refuse every request.
-        prefixes: Handlers of `GET` and `HEAD` for all paths below a prefix such as `/console/` that no route has.
+        find_page: Asked for `GET` and `HEAD` of paths that no route has.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class Routes:
         endpoints: Sequence[Endpoint],
         *,
         private: PrivateAccess | None = None,
-        prefixes: Mapping[str, Handler] | None = None,
+        find_page: FindPage | None = None,
     ) -> None:
         self.endpoints = tuple(endpoints)
-        self._prefixes = sorted((prefixes or {}).items(), key=lambda entry: len(entry[0]), reverse=True)
+        self._find_page = find_page
         private = private or PrivateAccess(ServerOptions(private_token=""))
         self._routes: dict[str, list[tuple[re.Pattern[str], Handler]]] = {"GET": [], "HEAD": []}
         for endpoint in sorted(endpoints, key=lambda endpoint: "{" in endpoint.path):
@@ -78,7 +78,8 @@ class Routes:
         path: str = scope["path"]
         found = self._find_handler(method, path)
         if found is None:
-            answer = self._answer_without_handler(method, path)
+            answer = await self._find_unrouted(HttpRequest(scope, receive, {}))
+            answer = answer or self._answer_without_handler(method, path)
         else:
             handler, params = found
             try:
@@ -93,11 +94,13 @@ class Routes:
             found = pattern.fullmatch(path)
             if found is not None:
                 return handler, found.groupdict()
-        if method in ("GET", "HEAD"):
-            for prefix, handler in self._prefixes:
-                if path.startswith(prefix):
-                    return handler, {REMAINDER: path.removeprefix(prefix)}
         return None
+
+    async def _find_unrouted(self, request: HttpRequest) -> HttpResponse | None:
+        """The page at a path that no route has. Who may only use the tools of a profile gets none."""
+        if self._find_page is None or request.scope["method"] not in ("GET", "HEAD") or find_access(request.scope):
+            return None
+        return await self._find_page(request)
 
     def _answer_without_handler(self, method: str, path: str) -> HttpResponse:
         """The answer to `OPTIONS`, to a method the route does not have, or to an unknown path."""

@@ -7,9 +7,11 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from toolstead.plugins.host import PluginView
-from toolstead.types.agent import Agent, Finding
+from toolstead.types.agent import Agent, EffectiveValue, Finding
 from toolstead.types.approval import Approval
+from toolstead.types.event import Event
 from toolstead.types.result import ToolResult
+from toolstead.types.run import ListedRun
 from toolstead.types.sent import SentStruct
 from toolstead.types.step import RunStep
 from toolstead.types.thread import ListedThread, Message, Thread
@@ -71,15 +73,17 @@ class ThreadAnswer(SentStruct, frozen=True, kw_only=True):
 
     Attributes:
         messages: The messages of the page, oldest first.
-        next: The value of `after` for the next page; absent on the last one.
+        next: The value of `after` for the next page; absent on the last one, and where `before` was given.
+        before: The value of `before` for the page before this one, where `before` was given; absent on the first one.
     """
 
     flattened: ClassVar[frozenset[str]] = frozenset({"thread"})
-    optional: ClassVar[frozenset[str]] = frozenset({"next"})
+    optional: ClassVar[frozenset[str]] = frozenset({"next", "before"})
 
     thread: Thread
     messages: list[Message]
     next: str | None = None
+    before: str | None = None
 
 
 class ThreadList(SentStruct, frozen=True, kw_only=True):
@@ -114,6 +118,39 @@ class RunAccepted(SentStruct, frozen=True, kw_only=True):
 
     run_id: str
     thread_id: str
+
+
+class RunList(SentStruct, frozen=True, kw_only=True):
+    """Runs, each with the beginnings of its prompt and its result.
+
+    Attributes:
+        runs: The newest first; of a tree, the oldest first.
+        next: The value of `before` for the next page; absent on the last one.
+        cut: True where the tree has more runs than are given.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"next", "cut"})
+
+    runs: list[ListedRun]
+    next: str | None = None
+    cut: bool = False
+
+
+class EventLogPage(SentStruct, frozen=True, kw_only=True):
+    """A page of the event log.
+
+    Attributes:
+        events: Oldest first. They may be fewer than `limit`, or none, while `before` or `after` goes on.
+        before: The value of `before` for the page before this one; absent on the first one.
+        after: The id after which newer events come: for the next page, or for a stream that goes on from here. Absent
+            where `before` was given.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"before", "after"})
+
+    events: list[Event]
+    before: str | None = None
+    after: str | None = None
 
 
 class StepList(SentStruct, frozen=True, kw_only=True):
@@ -187,6 +224,53 @@ class AgentList(SentStruct, frozen=True, kw_only=True):
     findings: list[Finding]
 
 
+class AgentDetails(SentStruct, frozen=True, kw_only=True):
+    """An agent with all that is known of it.
+
+    Attributes:
+        instructions: The body of its file; empty for the built-in instructions.
+        prompts: The templates of its custom tools, by their names.
+        delegates: The agents that it may delegate to.
+        effective: Every value that it runs with, and where that comes from.
+        findings: What the checks found in its file.
+    """
+
+    flattened: ClassVar[frozenset[str]] = frozenset({"agent"})
+
+    agent: Agent
+    instructions: str
+    prompts: dict[str, str]
+    delegates: list[str]
+    effective: list[EffectiveValue]
+    findings: list[Finding]
+
+
+class AgentTool(SentStruct, frozen=True, kw_only=True):
+    """Whether an agent sees a tool.
+
+    Attributes:
+        name: The tool's name.
+        visible: Whether it does, when it is the root of a tree.
+        reason: Why it does not, in a sentence; absent where it does.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"reason"})
+
+    name: str
+    visible: bool
+    reason: str = ""
+
+
+class AgentToolList(SentStruct, frozen=True, kw_only=True):
+    """Every tool that there is, from the view of an agent.
+
+    Attributes:
+        tools: Those of the server, in its order; then the agent's own, those of other agents, and the quarantined.
+    """
+
+    tools: list[AgentTool]
+
+
 class PluginList(SentStruct, frozen=True, kw_only=True):
     """Every plugin.
 
@@ -239,6 +323,18 @@ class SessionCounts(SentStruct, frozen=True, kw_only=True):
     misses: Count
     rebuilt: Count
     evicted: Count
+
+
+class AccessAnswer(SentStruct, frozen=True, kw_only=True):
+    """What a client may do.
+
+    Attributes:
+        private: Whether it has the rights of the private token.
+        login: How a person gets them, in one sentence.
+    """
+
+    private: bool
+    login: str
 
 
 class HealthAnswer(SentStruct, frozen=True, kw_only=True):

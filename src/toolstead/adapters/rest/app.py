@@ -16,10 +16,12 @@ from toolstead.adapters.http.guard import PrivateAccess
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.routing import Routes
 from toolstead.adapters.http.stopping import Stopping
-from toolstead.adapters.rest.agent_routes import AgentRoutes, ListAgents
+from toolstead.adapters.rest.agent_routes import AgentControl, AgentRoutes
 from toolstead.adapters.rest.approval_page import ApprovalPage
 from toolstead.adapters.rest.approval_routes import ApprovalRoutes
+from toolstead.adapters.rest.console_routes import ConsoleRoutes, ConsoleSite
 from toolstead.adapters.rest.event_routes import EventRoutes
+from toolstead.adapters.rest.log_routes import LogRoutes
 from toolstead.adapters.rest.openapi import list_endpoints
 from toolstead.adapters.rest.operator_routes import (
     METRICS_PATH,
@@ -59,7 +61,7 @@ def create_app(
     results: ReadResult | None = None,
     state: State = no_state,
     plugins: PluginControl | None = None,
-    agents: ListAgents | None = None,
+    agents: AgentControl | None = None,
     approvals: Approvals | None = None,
     files: OpenFiles | None = None,
     tasks: TaskControl | None = None,
@@ -70,6 +72,7 @@ def create_app(
     stopping: Stopping | None = None,
     find_fault: FindFault = find_no_fault,
     collect_metrics: CollectMetrics = collect_nothing,
+    console: ConsoleSite | None = None,
 ) -> HttpApplication:
     """Build the application.
 
@@ -84,7 +87,7 @@ def create_app(
         results: Reads the result of a handle; from the database by default.
         state: The runtime and the sessions, for health.
         plugins: Shows and switches plugins; without it there are no such routes.
-        agents: Lists the agents; without it there is no such route.
+        agents: Shows the agents; without it there are no such routes.
         approvals: The pending approvals; without it there are no such routes.
         files: Opens the shared files; without it there are no such routes.
         tasks: The delegated tasks; without it there are no such routes.
@@ -95,6 +98,7 @@ def create_app(
         stopping: The requests in flight; its own unless given.
         find_fault: What keeps the server from working, for `/readyz`.
         collect_metrics: The numbers of `/metrics`.
+        console: The page at `/`; without it there is no such page.
 
     Raises:
         ServeError: The options name a host, an origin or a token that could never match.
@@ -105,6 +109,7 @@ def create_app(
         converse = partial(with_orchestrator, conversations)
         endpoints += list_endpoints(ThreadRoutes(), converse)
         endpoints += list_endpoints(RunRoutes(project or Path.cwd(), results), converse)
+        endpoints += list_endpoints(LogRoutes(), converse)
         endpoints += list_endpoints(EventRoutes(stopping), converse)
     if tasks is not None:
         endpoints += list_endpoints(TaskRoutes(tasks), partial(explain_failures, unknown=UNKNOWN_TASK))
@@ -127,6 +132,8 @@ def create_app(
     if access.oauth is not None:
         endpoints += list_endpoints(ResourceRoutes(access))
     endpoints += list_endpoints(OperatorRoutes(find_fault, collect_metrics))
+    site = None if console is None else ConsoleRoutes(console, private)
+    endpoints += [] if site is None else list_endpoints(site)
     mcp_paths = (MCP_PATH, *(f"{MCP_PATH}/{name}" for name in options.profiles))
     with_token, with_mcp = options.needs_token, mcp is not None
     endpoints += list_endpoints(Pages(registry, version, state, endpoints, with_token=with_token, with_mcp=with_mcp))
@@ -135,7 +142,7 @@ def create_app(
         replace(one, path=RESULTS_PATH + RESULTS + HANDLE) for one in endpoints if one.path == RESULTS_PATH + HANDLE
     ]
     return HttpApplication(
-        Routes([*endpoints, *aliases], private=private),
+        Routes([*endpoints, *aliases], private=private, find_page=None if site is None else site.find_page),
         options=options,
         stopping=stopping,
         mounts={} if mcp is None else dict.fromkeys(mcp_paths, mcp),

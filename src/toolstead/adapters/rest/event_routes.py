@@ -12,15 +12,12 @@ from toolstead.adapters.http.stopping import Stopping
 from toolstead.adapters.rest.openapi import answers_with, path_parameter, query_parameter, route
 from toolstead.adapters.rest.problems import STORAGE, UNKNOWN_RUN, UNKNOWN_THREAD
 from toolstead.adapters.rest.profile_threads import read_own_run
-from toolstead.adapters.rest.query import event_id, is_true, read_query, single_value, wrong_parameter
+from toolstead.adapters.rest.query import event_id, is_true, read_query, read_types, single_value
 from toolstead.adapters.rest.sse import EventStreamAnswer, EventStreamHead
 from toolstead.errors import InvocationError, NotFoundError
 from toolstead.orchestrator.feed import Feed
+from toolstead.orchestrator.log_store import EventFilter
 from toolstead.orchestrator.orchestrator import LAST_EVENTS, Orchestrator
-from toolstead.orchestrator.store import EventFilter
-
-MOST_TYPES = 50
-
 
 _STREAM = {
     "200": {
@@ -167,13 +164,10 @@ def _read(request: HttpRequest, *filters: str) -> tuple[EventFilter, str | None]
         RequestError: A parameter or the id is wrong.
     """
     query = read_query(request, *filters, "type", "after")
-    types = frozenset(name.strip() for value in query.get("type", ()) for name in value.split(",") if name.strip())
-    if len(types) > MOST_TYPES:
-        raise wrong_parameter(request, f"type: at most {MOST_TYPES} types can be named, and there are {len(types)}.")
     wanted = EventFilter(
         thread_id=single_value(request, query, "thread"),
         run_id=single_value(request, query, "run"),
         task_id=single_value(request, query, "task"),
-        types=types or None,
+        types=read_types(request, query),
     )
     return wanted, event_id(request, query)

@@ -1,4 +1,4 @@
-"""Routes about the server: health, the OpenAPI document, the documentation page, and the redirect to it."""
+"""Routes about the server: health, the OpenAPI document, and the documentation page."""
 
 from __future__ import annotations
 
@@ -147,15 +147,3 @@ class Pages:
         """`GET /docs`, with the request's own address in the examples."""
         origin = f"http://{html.escape(request.find_header(b'host') or '')}".encode()
         return HttpResponse(200, self._rendered_page.replace(_ORIGIN, origin), PAGE_HEADERS)
-
-    @route(
-        "GET",
-        "/",
-        "root",
-        "Go to the documentation",
-        "",
-        responses={"307": {"description": "To `/docs`."}},
-    )
-    async def redirect_root(self, _: HttpRequest) -> HttpResponse:
-        """`GET /`: the documentation, as long as there is no console."""
-        return HttpResponse(307, b"", ((b"location", b"/docs"), (b"cache-control", b"no-store")))

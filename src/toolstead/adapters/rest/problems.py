@@ -143,6 +143,9 @@ NO_RUNTIME = ProblemKind(
 UNKNOWN_AGENT = ProblemKind(
     "unknown-agent", 422, "No such agent", "`GET /api/agents` lists them; the detail names the one that looks like it."
 )
+NO_AGENT = ProblemKind(
+    "no-agent", 404, "No such agent", "`GET /api/agents` lists them; the detail names the one that looks like it."
+)
 STORAGE = ProblemKind(
     "storage",
     503,
@@ -171,6 +174,7 @@ KINDS = (
     UNKNOWN_APPROVAL,
     UNKNOWN_FILE,
     UNKNOWN_TOOL_FILE,
+    NO_AGENT,
     BAD_METHOD,
     TOO_SLOW,
     APPROVAL_DECIDED,

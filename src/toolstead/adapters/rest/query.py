@@ -12,6 +12,7 @@ from toolstead.adapters.http.problem import BAD_QUERY, problem_response
 from toolstead.nearest_names import suggest
 
 LONGEST = 200
+MOST_TYPES = 50
 _MOST_FIELDS = 100
 _EVENT_ID = re.compile(r"[0-9]{16,18}")
 _KEY = re.compile(r"[!-~]{1,200}")
@@ -107,10 +108,27 @@ def event_id(request: HttpRequest, query: Mapping[str, list[str]]) -> str | None
         return None
     if given.strip("0") == "":
         return ""
+    return check_event_id(request, given)
+
+
+def check_event_id(request: HttpRequest, given: str) -> str:
+    """An event's id, unchanged. Raises RequestError for what cannot be one."""
     if _EVENT_ID.fullmatch(given) is None:
         shown = given[:100]
         raise wrong_parameter(request, f"{shown!r} is not an event id; send one back unchanged, or 0 for all events.")
     return given
+
+
+def read_types(request: HttpRequest, query: Mapping[str, list[str]]) -> frozenset[str] | None:
+    """The types of events that the parameter `type` names, with commas or by repeating it; None for all.
+
+    Raises:
+        RequestError: There are too many.
+    """
+    types = frozenset(name.strip() for value in query.get("type", ()) for name in value.split(",") if name.strip())
+    if len(types) > MOST_TYPES:
+        raise wrong_parameter(request, f"type: at most {MOST_TYPES} types can be named, and there are {len(types)}.")
+    return types or None
 
 
 def idempotency_key(request: HttpRequest) -> str | None:

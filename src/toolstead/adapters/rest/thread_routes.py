@@ -32,6 +32,8 @@ MOST_SHOWN = 1_000
 _USUALLY_SHOWN = 200
 MOST_BYTES = 8 << 20
 """Of the messages of one page together."""
+_END = "end"
+"""Stands for the end of a thread in `before`; no message has this id."""
 
 Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
 """Appears in lists and log lines, so it has no control characters."""
@@ -153,11 +155,15 @@ class ThreadRoutes:
         "showThread",
         "Show a thread",
         "With a page of its messages, oldest first. A page ends early, with at least one message, when its messages "
-        f"have more than {MOST_BYTES:,} bytes. `next` is there when more messages follow: give it as `after`.",
+        f"have more than {MOST_BYTES:,} bytes. `next` is there when more messages follow: give it as `after`. To begin "
+        "with the newest, give `before=end`: then `before` is there when there are earlier ones.",
         parameters=[
             _ID,
             query_parameter("limit", f"How many messages, at most {MOST_SHOWN}; {_USUALLY_SHOWN} by default.", None),
             query_parameter("after", "The `next` of the previous page, or the id of any message of the thread.", None),
+            query_parameter(
+                "before", "The `before` of a page, or the id of any message; `end` for the last page.", None
+            ),
         ],
         responses=describe_answer(
             ThreadAnswer, "The thread.", UNKNOWN_THREAD, BAD_QUERY, STORAGE, example=_WITH_MESSAGES
@@ -165,14 +171,17 @@ class ThreadRoutes:
     )
     async def show_thread(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`GET /api/threads/{id}`."""
-        query = read_query(request, "limit", "after")
+        query = read_query(request, "limit", "after", "before")
         limit = page_size(request, query, usual=_USUALLY_SHOWN, most=MOST_SHOWN)
-        after = single_value(request, query, "after")
+        after, before = single_value(request, query, "after"), single_value(request, query, "before")
+        if after is not None and before is not None:
+            raise wrong_parameter(request, "before and after: give one of them; a page goes backwards or forwards.")
         thread = await conversations.store.read_thread(request.params["id"])
         try:
-            return await _thread_answer(conversations, thread, after=after, limit=limit)
+            return await _thread_answer(conversations, thread, after=after, before=before, limit=limit)
         except NotFoundError as error:
-            raise wrong_parameter(request, f"after: there is no message {error.id!r} in this thread.") from None
+            name = "after" if before is None else "before"
+            raise wrong_parameter(request, f"{name}: there is no message {error.id!r} in this thread.") from None
 
     @route(
         "PATCH",
@@ -256,8 +265,24 @@ class ThreadRoutes:
 
 
 async def _thread_answer(
-    conversations: Orchestrator, thread: Thread, *, after: str | None = None, limit: int = _USUALLY_SHOWN
+    conversations: Orchestrator,
+    thread: Thread,
+    *,
+    after: str | None = None,
+    before: str | None = None,
+    limit: int = _USUALLY_SHOWN,
 ) -> HttpResponse:
-    page = await conversations.store.list_message_page(thread.id, after=after, limit=limit, max_bytes=MOST_BYTES)
-    following = page.messages[-1].id if page.has_more else None
-    return HttpResponse.of_json(ThreadAnswer(thread=thread, messages=page.messages, next=following).to_json())
+    """A thread with the page after a message, or before one. Raises NotFoundError for that."""
+    store = conversations.store
+    if before is None:
+        page = await store.list_message_page(thread.id, after=after, limit=limit, max_bytes=MOST_BYTES)
+        answer = ThreadAnswer(
+            thread=thread, messages=page.messages, next=page.messages[-1].id if page.has_more else None
+        )
+    else:
+        earlier = None if before == _END else before
+        page = await store.list_last_messages(thread.id, before=earlier, limit=limit, max_bytes=MOST_BYTES)
+        answer = ThreadAnswer(
+            thread=thread, messages=page.messages, before=page.messages[0].id if page.has_more else None
+        )
+    return HttpResponse.of_json(answer.to_json())

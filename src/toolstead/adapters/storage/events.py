@@ -22,16 +22,17 @@ from sqlalchemy import Connection, LargeBinary, Select, and_, bindparam, case, c
 
 from toolstead.adapters.storage.rows import event_id, event_number, from_json, pad_list, to_json
 from toolstead.adapters.storage.tables import EVENTS, Statements, events, sequence
-from toolstead.orchestrator.store import EventFilter, EventPage
+from toolstead.orchestrator.log_store import EventFilter
+from toolstead.orchestrator.store import EventPage
 from toolstead.types.event import DELTA, Event
 
 LONGEST_SPAN = 10_000
 """How far apart the first and the last number of a joined row may be: it bounds the search for rows that overlap."""
 
-_COLUMNS = [*(events.c[name] for name in EVENTS.names), events.c.parts]
+COLUMNS = [*(events.c[name] for name in EVENTS.names), events.c.parts]
 MOST_BYTES = 8 << 20
 """Bytes of the events that are read at once."""
-_SIZE = {
+SIZE = {
     "sqlite": func.length(cast(events.c.data, LargeBinary)),
     "postgresql": func.octet_length(events.c.data),
 }
@@ -67,9 +68,9 @@ def list_events(
     last = None if until is None else event_number(until)
     between = [events.c.n > first] if last is None else [events.c.n > first, events.c.n <= last]
     # The sizes first: a driver may read a whole result into memory, and an event may have megabytes.
-    sizes = _apply_filter(select(_SIZE[connection.dialect.name]), wanted).order_by(events.c.n)
-    fitting = _count_fitting(connection.execute(sizes.where(*between).limit(limit)).scalars(), limit)
-    query = _apply_filter(select(*_COLUMNS), wanted).order_by(events.c.n)
+    sizes = _apply_filter(select(SIZE[connection.dialect.name]), wanted).order_by(events.c.n)
+    fitting = count_fitting(connection.execute(sizes.where(*between).limit(limit)).scalars(), limit)
+    query = _apply_filter(select(*COLUMNS), wanted).order_by(events.c.n)
     rows = list(connection.execute(query.where(*between).limit(fitting)))
     if len(rows) == fitting > 0:
         last = rows[-1][0]
@@ -78,18 +79,18 @@ def list_events(
         overlapping = query.where(start > last - LONGEST_SPAN, start <= last, events.c.n > last)
         rows += connection.execute(overlapping)
     is_plain = all(row[-1] is None for row in rows)
-    found = [_create_event(row, row[0]) for row in rows] if is_plain else _merge_parts(rows, first, last)[:fitting]
+    found = [create_event(row, row[0]) for row in rows] if is_plain else merge_parts(rows, first, last)[:fitting]
     page = EventPage(found)
     page.is_last = len(found) < fitting
     return page
 
 
-def _count_fitting(sizes: Iterable[int], limit: int) -> int:
-    """How many events a page may have: the limit, unless that would be too many bytes; at least one."""
+def count_fitting(sizes: Iterable[int], limit: int, max_bytes: int = MOST_BYTES) -> int:
+    """How many a page may have: the limit, unless that would be too many bytes; at least one."""
     total = 0
     for count, size in enumerate(sizes):
         total += size
-        if count and total > MOST_BYTES:
+        if count and total > max_bytes:
             return count
     return limit
 
@@ -130,7 +131,7 @@ def _find_sequences(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[str, list[i
         yield kind[0], numbers, texts
 
 
-def _merge_parts(rows: Iterable[Sequence[Any]], first: int, last: int | None) -> list[Event]:
+def merge_parts(rows: Iterable[Sequence[Any]], first: int, last: int | None) -> list[Event]:
     """The events of rows, of which some are joined, in (first, last]; adjacent parts are one event.
 
     Deltas may be joined between two queries, so that a part is there twice; the first one counts.
@@ -147,7 +148,7 @@ def _merge_parts(rows: Iterable[Sequence[Any]], first: int, last: int | None) ->
     in_order = ((n, *pieces[n]) for n in sorted(pieces))
     for _, group in groupby(in_order, lambda piece: id(piece[1])):
         numbers, (row, *_), texts = zip(*group, strict=True)
-        event = _create_event(row, numbers[-1])
+        event = create_event(row, numbers[-1])
         if texts[0] is not None:
             event = replace(event, data={**event.data, "text": "".join(texts)})
         found.append(event)
@@ -165,7 +166,8 @@ def _split_row(row: Sequence[Any]) -> Iterator[tuple[int, str]]:
         start += length
 
 
-def _create_event(row: Sequence[Any], n: int) -> Event:
+def create_event(row: Sequence[Any], n: int) -> Event:
+    """The event of a row, under a number."""
     return Event(id=event_id(n), **EVENTS.decode_fields(row[:-1]))
 
 

@@ -50,7 +50,8 @@ from toolstead.adapters.storage.tables import (
 )
 from toolstead.adapters.storage.task_queries import delete_tasks
 from toolstead.errors import NotFoundError
-from toolstead.orchestrator.store import Accepted, MessagePage, RunCommand
+from toolstead.orchestrator.log_store import MessagePage
+from toolstead.orchestrator.store import Accepted, RunCommand
 from toolstead.types.approval import Approval
 from toolstead.types.plugin_row import PluginRow
 from toolstead.types.result import KeptResult
@@ -77,15 +78,16 @@ _MESSAGES_BETWEEN = (
     .where(messages.c.n > bindparam("first"), messages.c.n <= bindparam("last"))
     .order_by(messages.c.n)
 )
+MESSAGE_SIZE = {
+    "sqlite": func.length(cast(messages.c.content, LargeBinary)),
+    "postgresql": func.octet_length(messages.c.content),
+}
 _MESSAGE_SIZES = {
     dialect: select(messages.c.n, size)
     .where(messages.c.thread_id == bindparam("thread"), messages.c.n > bindparam("first"))
     .order_by(messages.c.n)
     .limit(bindparam("limit", type_=Integer))
-    for dialect, size in {
-        "sqlite": func.length(cast(messages.c.content, LargeBinary)),
-        "postgresql": func.octet_length(messages.c.content),
-    }.items()
+    for dialect, size in MESSAGE_SIZE.items()
 }
 _OF_OWNER = (
     select(run_commands)

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from toolstead.adapters.installing import install_command
 from toolstead.adapters.storage import (
     files,
+    log_queries,
     operations,
     queries,
     step_queries,
@@ -154,6 +155,11 @@ class SqlStore:
     begin_run = _make_writer(operations.begin_run)
     list_runs = _make_reader(queries.list_runs)
     list_steps = _make_reader(step_queries.list_steps)
+    list_run_page = _make_reader(log_queries.list_run_page)
+    list_run_tree = _make_reader(log_queries.list_run_tree)
+    find_root = _make_reader(log_queries.find_root)
+    read_event_log = _make_reader(log_queries.read_event_log)
+    list_last_messages = _make_reader(log_queries.list_last_messages)
     add_command = _make_runner(queries.add_command)
     has_command = _make_reader(queries.has_command)
     remove_command = _make_runner(queries.remove_command)

@@ -30,9 +30,8 @@ from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import ToolsteadError
 
 if TYPE_CHECKING:
-    from toolstead.app.agent_configs import EffectiveValue
     from toolstead.app.stead import Toolstead
-    from toolstead.types.agent import Agent
+    from toolstead.types.agent import Agent, EffectiveValue
 
 MOST_LISTED = 40
 """Tools that are named without being asked for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import textwrap
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -15,7 +16,7 @@ from toolstead.app.client import HttpClient
 from toolstead.app.doctor import DoctorFinding, DoctorReport, ServerFinding, examine_review, examine_setup
 from toolstead.app.keys import user_keys
 from toolstead.app.places import Places
-from toolstead.app.server_file import ServerFile
+from toolstead.app.server_file import RunningServer, ServerFile, name_console
 from toolstead.app.setup_steps import find_ollama
 from toolstead.app.state import Switches
 from toolstead.console.cli.group import (
@@ -46,7 +47,7 @@ def doctor(invocation: CommandContext, as_json: bool) -> int:
     """Show which runtime and which models can be used, and how to enable the others.
 
     Where a server of this project runs, it answers `toolstead ask`, with its own environment: what it can use is
-    shown first, then what this shell can.
+    shown first, with the address of its console that logs a browser in, then what this shell can.
 
     No request is sent to a model, so it costs nothing. Exit status: 0 an agent can answer, 1 none can.
     """
@@ -57,19 +58,34 @@ def doctor(invocation: CommandContext, as_json: bool) -> int:
         review = examine_review(settings, Switches(places.data).read().plugins)
     except StateError as error:
         review = str(error)
-    server = invocation.run(_examine_server(places))
+    known = ServerFile(places.data).find_server(places.project)
+    server = None if known is None else invocation.run(_examine_server(known))
     delegates = invocation.run(_examine_delegates(places, settings.multi_agent.agents))
     report = msgspec.structs.replace(report, review=review, server=server, delegates=delegates)
-    click.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False) if as_json else _render_report(report))
+    console = "" if known is None else _describe_console(known)
+    click.echo(
+        json.dumps(report.to_json(), indent=2, ensure_ascii=False) if as_json else _render_report(report, console)
+    )
     return DONE if report.can_answer else FAILED
 
 
-def _render_report(report: DoctorReport) -> str:
+def _describe_console(server: RunningServer) -> str:
+    """Where the server's console is; what logs a browser in is for a person's eyes, and no file's or program's."""
+    address = name_console(server.url, server.token)
+    return address if sys.stdout.isatty() else f"{server.url}/ (a terminal is shown the address that logs in)"
+
+
+def _render_report(report: DoctorReport, console: str) -> str:
     choice, server = report.choice, report.server
     lines: list[str] = []
     if server is not None:
         lines += [f"the server at {server.url}, which answers `toolstead ask`"]
-        lines += [*_describe_runtime(server.runtime, server.why), "", "this shell, for `toolstead ask --local`"]
+        lines += [
+            *_describe_runtime(server.runtime, server.why),
+            f"console   {console}",
+            "",
+            "this shell, for `toolstead ask --local`",
+        ]
     lines += _describe_runtime(choice.name, choice.why)
     if report.model is not None:
         lines.append(f"model     {report.model}")
@@ -91,11 +107,8 @@ def _render_report(report: DoctorReport) -> str:
     return "\n".join(lines)
 
 
-async def _examine_server(places: Places) -> ServerFinding | None:
-    """What the running server of the project says of itself; None when none runs, or it says nothing."""
-    known = ServerFile(places.data).find_server(places.project)
-    if known is None:
-        return None
+async def _examine_server(known: RunningServer) -> ServerFinding | None:
+    """What the running server of the project says of itself; None when it says nothing."""
     async with aclosing(HttpClient(known.url, known.token)) as client:
         try:
             async with asyncio.timeout(_PATIENCE):

@@ -51,8 +51,9 @@ def serve(
     no_fast_path: bool,
     log_format: LogFormat | None,
 ) -> int:
-    """Serve the tools over HTTP: REST at /api, MCP at /mcp, the documentation at /docs.
+    """Serve the tools over HTTP: the console at /, REST at /api, MCP at /mcp, the documentation at /docs.
 
+    The address of the console that a terminal shows has the rights of this server's owner: give it to nobody else.
     With FILE.py, serve the tools and plugins of that Python file alone. The log goes to stderr; with -v it has a line
     for each call. Probes ask /livez and /readyz, Prometheus /metrics.
     """
@@ -99,13 +100,14 @@ def _describe_server(stead: Toolstead, address: ServerAddress, what: str, *, ser
     key = f"?token={address.new_token}" if address.new_token and is_terminal else ""
     lines = [
         f"toolstead serves {count_noun(stead.registry.get_tool_count(), 'tool')} of {what}",
-        f"  REST  {url}/api/tools",
-        f"  MCP   {url}/mcp",
+        f"  console  {address.describe_console(is_terminal=is_terminal)}",
+        f"  REST     {url}/api/tools",
+        f"  MCP      {url}/mcp",
         *_describe_profiles(stead, address, url),
-        f"  docs  {url}/docs{key}",
+        f"  docs     {url}/docs{key}",
     ]
     if address.new_token:
-        lines.append(f"  token {address.describe_token(is_terminal=is_terminal)}")
+        lines.append(f"  token    {address.describe_token(is_terminal=is_terminal)}")
     connect = f"connect claude-code --url {url}/mcp"
     if address.needs_token:
         connect += " --token-env TOOLSTEAD_TOKEN"
@@ -135,7 +137,7 @@ def _describe_profiles(stead: Toolstead, address: ServerAddress, url: str) -> It
         opens = not address.needs_token or settings.server.token or profile.token
         opens = opens or (profile.scope and settings.server.oauth.issuer)
         note = "" if opens else f"  (closed to clients: set profiles.{name}.token or server.token)"
-        yield f"  MCP   {url}/mcp/{name}{note}"
+        yield f"  MCP      {url}/mcp/{name}{note}"
 
 
 def _log_address(stead: Toolstead, address: ServerAddress, what: str) -> None:
@@ -144,6 +146,7 @@ def _log_address(stead: Toolstead, address: ServerAddress, what: str) -> None:
         "tools": stead.registry.get_tool_count(),
         "project": what,
         "url": address.shared_url or address.url,
+        "console": address.describe_console(is_terminal=False),
         **({"token": address.describe_token(is_terminal=False)} if address.new_token else {}),
     }
     logger.info("serving %s tools at %s", about["tools"], about["url"], extra={"about": about})

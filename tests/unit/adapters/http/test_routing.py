@@ -1,4 +1,4 @@
-"""Which handler answers a path, when prefixes stand beside routes."""
+"""Which handler answers a path, when pages stand beside routes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from typing import Any
 import pytest
 
 from toolstead.adapters.http.asgi import Handler, HttpRequest, HttpResponse, Message
-from toolstead.adapters.http.routing import REMAINDER, Endpoint, Routes
+from toolstead.adapters.http.routing import Endpoint, Routes
 
 
 def named(name: str) -> Handler:
     async def handler(request: HttpRequest) -> HttpResponse:
-        return HttpResponse(200, f"{name}:{request.params.get(REMAINDER, '')}".encode())
+        return HttpResponse(200, name.encode())
 
     return handler
+
+
+async def find_page(request: HttpRequest) -> HttpResponse | None:
+    return HttpResponse(200, f"page {request.path}".encode()) if request.path.startswith("/pages") else None
 
 
 def endpoint(method: str, path: str) -> Endpoint:
@@ -22,8 +26,8 @@ def endpoint(method: str, path: str) -> Endpoint:
 
 
 ROUTES = Routes(
-    [endpoint("GET", "/files/about"), endpoint("GET", "/files/{name}/info"), endpoint("POST", "/files/upload")],
-    prefixes={"/": named("root"), "/files/": named("files"), "/files/deep/": named("deep")},
+    [endpoint("GET", "/files/about"), endpoint("GET", "/files/{name}/info"), endpoint("POST", "/pages/upload")],
+    find_page=find_page,
 )
 
 
@@ -44,30 +48,24 @@ async def ask(routes: Routes, method: str, path: str) -> tuple[int, bytes, dict[
 @pytest.mark.parametrize(
     ("path", "answer"),
     [
-        ("/files/about", b"GET /files/about:"),
-        ("/files/x/info", b"GET /files/{name}/info:"),
-        ("/files/", b"files:"),
-        ("/files/a/b/c.txt", b"files:a/b/c.txt"),
-        ("/files/deep/x", b"deep:x"),
-        ("/files/upload", b"files:upload"),
-        ("/files", b"root:files"),
-        ("/", b"root:"),
+        ("/files/about", b"GET /files/about"),
+        ("/files/x/info", b"GET /files/{name}/info"),
+        ("/pages", b"page /pages"),
+        ("/pages/upload", b"page /pages/upload"),
     ],
 )
-async def test_a_route_goes_before_a_prefix_and_the_longest_prefix_first(path: str, answer: bytes) -> None:
+async def test_what_no_route_has_is_looked_for_among_the_pages(path: str, answer: bytes) -> None:
     for method in ("GET", "HEAD"):
         assert (await ask(ROUTES, method, path))[:2] == (200, answer)
 
 
-async def test_a_prefix_answers_no_other_method() -> None:
-    status, _, headers = await ask(ROUTES, "DELETE", "/files/a")
-    assert (status, headers[b"allow"]) == (405, b"GET, HEAD, OPTIONS")
-    status, _, headers = await ask(ROUTES, "OPTIONS", "/files/upload")
-    assert (status, headers[b"allow"]) == (204, b"GET, HEAD, POST, OPTIONS")
+async def test_a_page_is_only_read() -> None:
+    assert (await ask(ROUTES, "DELETE", "/pages/a"))[0] == 404
+    status, _, headers = await ask(ROUTES, "DELETE", "/pages/upload")
+    assert (status, headers[b"allow"]) == (405, b"POST, OPTIONS")
 
 
-async def test_without_a_prefix_that_fits_there_is_no_such_route() -> None:
-    routes = Routes([endpoint("GET", "/files/about")], prefixes={"/console/": named("console")})
-    status, body, _ = await ask(routes, "GET", "/files/abou")
+async def test_what_is_neither_route_nor_page_is_refused_with_the_nearest_route() -> None:
+    status, body, _ = await ask(ROUTES, "GET", "/files/abou")
     assert status == 404
     assert b"did you mean /files/about?" in body

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx2
@@ -48,7 +49,14 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 async def client(folder: Path) -> AsyncIterator[httpx2.AsyncClient]:
     files = StaticFiles(folder, headers=((b"content-security-policy", b"default-src 'self'"),))
-    routes = Routes([], prefixes={"/console/": files})
+    async with serving(files) as client:
+        yield client
+
+
+@asynccontextmanager
+async def serving(files: StaticFiles) -> AsyncIterator[httpx2.AsyncClient]:
+    """A server that has these files, the index at `/`, and nothing else."""
+    routes = Routes([], find_page=lambda request: files.find_file(request, request.path[1:] or "index.html"))
     app = HttpApplication(routes, options=ServerOptions(port=0), stopping=Stopping())
     async with (
         serve_on_loopback(app) as port,
@@ -74,33 +82,33 @@ async def client(folder: Path) -> AsyncIterator[httpx2.AsyncClient]:
 async def test_a_file_is_served_with_its_type_and_as_long_as_its_name_allows(
     client: httpx2.AsyncClient, path: str, name: str, kind: str, caching: str
 ) -> None:
-    answer = await client.get(f"/console/{path}")
+    answer = await client.get(f"/{path}")
     assert (answer.status_code, answer.content) == (200, FILES[name])
     assert answer.headers["content-type"] == kind
     assert answer.headers["cache-control"] == caching
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["content-security-policy"] == "default-src 'self'"
-    head = await client.head(f"/console/{path}")
+    head = await client.head(f"/{path}")
     assert (head.status_code, head.content) == (200, b"")
     assert {**head.headers, "date": ""} == {**answer.headers, "date": ""}
 
 
 async def test_a_file_that_the_browser_has_is_not_sent_again(client: httpx2.AsyncClient) -> None:
-    etag = (await client.get("/console/")).headers["etag"]
+    etag = (await client.get("/")).headers["etag"]
     for given in (etag, f"W/{etag}", f'"other", {etag}', "*"):
-        answer = await client.get("/console/", headers={"if-none-match": given})
+        answer = await client.get("/", headers={"if-none-match": given})
         assert (answer.status_code, answer.content) == (304, b"")
         assert answer.headers["etag"] == etag
         assert answer.headers["cache-control"] == "no-cache"
         assert "content-type" not in answer.headers
         assert "content-length" not in answer.headers
-    assert (await client.head("/console/", headers={"if-none-match": etag})).status_code == 304
+    assert (await client.head("/", headers={"if-none-match": etag})).status_code == 304
     for given in ('"other"', etag.strip('"'), ""):
-        assert (await client.get("/console/", headers={"if-none-match": given})).status_code == 200
+        assert (await client.get("/", headers={"if-none-match": given})).status_code == 200
 
 
 async def test_another_content_has_another_etag(client: httpx2.AsyncClient) -> None:
-    tags = {(await client.get(f"/console/{name}")).headers["etag"] for name in ("index.html", "favicon.ico")}
+    tags = {(await client.get(f"/{name}")).headers["etag"] for name in ("index.html", "favicon.ico")}
     assert len(tags) == 2
 
 
@@ -129,9 +137,9 @@ async def test_another_content_has_another_etag(client: httpx2.AsyncClient) -> N
 )
 async def test_nothing_else_is_reached_and_no_folder_is_listed(client: httpx2.AsyncClient, path: str) -> None:
     raw = Client(str(client.base_url).rstrip("/"))  # which sends a path as it is
-    reply = await raw.get(f"/console/{path}")
+    reply = await raw.get(f"/{path}")
     assert reply.status == 404
-    assert "There is no file" in reply.problem["detail"]
+    assert "There is no " in reply.problem["detail"]
     assert b"SECRET" not in reply.body
 
 
@@ -144,32 +152,69 @@ async def test_links_out_of_the_folder_and_what_is_no_file_are_left_out(
     (folder / "in.txt").symlink_to(folder / "a b" / "ü.txt")
     os.mkfifo(folder / "pipe.txt")
     for name in ("out.txt", "out/file.txt", "nowhere.txt", "pipe.txt"):
-        assert (await client.get(f"/console/{name}")).status_code == 404
-    assert (await client.get("/console/in.txt")).content == FILES["a b/ü.txt"]
+        assert (await client.get(f"/{name}")).status_code == 404
+    assert (await client.get("/in.txt")).content == FILES["a b/ü.txt"]
     assert "skipped a static file: 'out.txt' is outside the folder of static files" in caplog.text
 
 
 async def test_what_is_put_into_the_folder_later_is_not_served(client: httpx2.AsyncClient, folder: Path) -> None:
-    assert (await client.get("/console/")).status_code == 200
+    assert (await client.get("/")).status_code == 200
     (folder / "late.txt").write_bytes(b"late")
     (folder / "index.html").write_bytes(b"another")
-    assert (await client.get("/console/late.txt")).status_code == 404
-    assert (await client.get("/console/")).content == FILES["index.html"]
+    assert (await client.get("/late.txt")).status_code == 404
+    assert (await client.get("/")).content == FILES["index.html"]
 
 
-async def test_a_folder_that_is_not_there_has_no_files(tmp_path: Path) -> None:
-    routes = Routes([], prefixes={"/": StaticFiles(tmp_path / "missing")})
-    app = HttpApplication(routes, options=ServerOptions(port=0), stopping=Stopping())
-    async with serve_on_loopback(app) as port, httpx2.AsyncClient(trust_env=False) as client:
-        assert (await client.get(f"http://127.0.0.1:{port}/")).status_code == 404
+async def test_a_folder_that_is_built_later_is_found_then(tmp_path: Path) -> None:
+    async with serving(StaticFiles(tmp_path / "later")) as client:
+        assert (await client.get("/")).status_code == 404
+        (tmp_path / "later").mkdir()
+        (tmp_path / "later" / "index.html").write_text("built")
+        assert (await client.get("/")).text == "built"
+
+
+SCRIPT = b"export const text = 'a text that repeats itself';\n" * 200
+
+
+@pytest.fixture
+async def compressed(folder: Path) -> AsyncIterator[httpx2.AsyncClient]:
+    (folder / "assets" / "large-DiwrgTda.js").write_bytes(SCRIPT)
+    (folder / "assets" / "photo-DiwrgTda.png").write_bytes(SCRIPT)
+    async with serving(StaticFiles(folder)) as client:
+        yield client
+
+
+@pytest.mark.parametrize("accepted", ["gzip", "br, GZIP;q=0.8", "gzip, deflate, br, zstd"])
+async def test_a_text_is_sent_compressed_to_who_accepts_it(compressed: httpx2.AsyncClient, accepted: str) -> None:
+    path = "/assets/large-DiwrgTda.js"
+    answer = await compressed.get(path, headers={"accept-encoding": accepted})
+    assert (answer.content, answer.headers["content-encoding"]) == (SCRIPT, "gzip")
+    assert int(answer.headers["content-length"]) < len(SCRIPT) / 10
+    assert (answer.headers["vary"], answer.headers["cache-control"]) == ("Accept-Encoding", YEAR)
+    again = {"accept-encoding": accepted, "if-none-match": answer.headers["etag"]}
+    unchanged = await compressed.get(path, headers=again)
+    assert (unchanged.status_code, unchanged.headers["vary"]) == (304, "Accept-Encoding")
+    assert "content-encoding" not in unchanged.headers
+    assert (await compressed.get(path, headers={**again, "accept-encoding": "br"})).content == SCRIPT
+
+
+@pytest.mark.parametrize("accepted", ["", "br", "identity", "gzip;q=0", "gzip; q=0.000", "xgzip"])
+async def test_a_text_is_sent_as_it_is_to_anybody_else(compressed: httpx2.AsyncClient, accepted: str) -> None:
+    answer = await compressed.get("/assets/large-DiwrgTda.js", headers={"accept-encoding": accepted})
+    assert (answer.content, answer.headers["vary"]) == (SCRIPT, "Accept-Encoding")
+    assert "content-encoding" not in answer.headers
+
+
+async def test_what_compression_does_not_shrink_is_never_compressed(compressed: httpx2.AsyncClient) -> None:
+    for path in ("/assets/photo-DiwrgTda.png", "/index.html"):
+        answer = await compressed.get(path, headers={"accept-encoding": "gzip"})
+        assert not {"content-encoding", "vary"} & answer.headers.keys()
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 async def test_files_are_only_read(client: httpx2.AsyncClient, method: str) -> None:
-    answer = await client.request(method, "/console/index.html")
-    assert answer.status_code == 405
-    assert answer.headers["allow"] == "GET, HEAD, OPTIONS"
+    assert (await client.request(method, "/index.html")).status_code == 404
 
 
 async def test_the_guard_stands_before_files_too(client: httpx2.AsyncClient) -> None:
-    assert (await client.get("/console/", headers={"host": "evil.example"})).status_code == 421
+    assert (await client.get("/", headers={"host": "evil.example"})).status_code == 421

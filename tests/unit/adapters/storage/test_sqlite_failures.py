@@ -23,7 +23,8 @@ from toolstead.adapters.storage.migrations import MIGRATIONS
 from toolstead.adapters.storage.process_locks import opening_lock
 from toolstead.adapters.storage.store import SqlStore, open_store
 from toolstead.errors import StorageError
-from toolstead.orchestrator.store import Accepted, EventFilter
+from toolstead.orchestrator.log_store import EventFilter
+from toolstead.orchestrator.store import Accepted
 
 ALL = EventFilter()
 NOBODY = 65534

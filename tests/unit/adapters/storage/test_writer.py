@@ -15,7 +15,7 @@ from toolstead.adapters.storage import queries, writer
 from toolstead.adapters.storage.operations import end_runs
 from toolstead.adapters.storage.store import SqlStore, open_store
 from toolstead.errors import NotFoundError, StorageError
-from toolstead.orchestrator.store import EventFilter
+from toolstead.orchestrator.log_store import EventFilter
 
 ALL = EventFilter()
 

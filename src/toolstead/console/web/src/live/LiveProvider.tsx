@@ -1,0 +1,67 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { createContext, useContext, useEffect, useRef, useState, useSyncExternalStore, type ReactNode } from "react";
+
+import { LiveConnection, type LiveEvent, type LiveStatus } from "./connection";
+import { keysChangedBy } from "./queryKeys";
+
+const Context = createContext<LiveConnection | null>(null);
+const REFRESH_MS = 400;
+
+/** Opens the live connection, and marks as stale whatever its events changed. */
+export function LiveProvider({ children }: { children: ReactNode }): ReactNode {
+  const queries = useQueryClient();
+  const [connection] = useState(() => new LiveConnection());
+  useEffect(() => {
+    const waiting = new Map<string, readonly unknown[]>();
+    let timer = 0;
+    const refresh = (): void => {
+      timer = 0;
+      for (const key of waiting.values()) void queries.invalidateQueries({ queryKey: key });
+      waiting.clear();
+    };
+    const unsubscribe = connection.subscribe((events) => {
+      for (const event of events) for (const key of keysChangedBy(event)) waiting.set(key.join("\0"), key);
+      if (waiting.size > 0 && timer === 0) timer = window.setTimeout(refresh, REFRESH_MS);
+    });
+    const unwatch = connection.watchGaps(() => void queries.invalidateQueries());
+    connection.start();
+    return () => {
+      window.clearTimeout(timer);
+      unsubscribe();
+      unwatch();
+      connection.stop();
+    };
+  }, [connection, queries]);
+  return <Context.Provider value={connection}>{children}</Context.Provider>;
+}
+
+export function useConnection(): LiveConnection {
+  const connection = useContext(Context);
+  if (connection === null) throw new Error("there is no LiveProvider above");
+  return connection;
+}
+
+export function useLiveStatus(): LiveStatus {
+  const connection = useConnection();
+  return useSyncExternalStore(connection.watchStatus, () => connection.status);
+}
+
+/** Be given the events as they come, a batch for each frame; `take` may be another function at every render. */
+export function useEvents(take: (events: readonly LiveEvent[]) => void): void {
+  const connection = useConnection();
+  const latest = useRef(take);
+  useEffect(() => {
+    latest.current = take;
+  });
+  useEffect(() => connection.subscribe((events) => latest.current(events)), [connection]);
+}
+
+/** Called when events were left out: what was built from them must be read again. */
+export function useGaps(reload: () => void): void {
+  const connection = useConnection();
+  const latest = useRef(reload);
+  useEffect(() => {
+    latest.current = reload;
+  });
+  useEffect(() => connection.watchGaps(() => latest.current()), [connection]);
+}

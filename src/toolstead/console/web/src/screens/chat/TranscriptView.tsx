@@ -1,0 +1,90 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
+
+import { Button, Loading } from "../../ui/parts";
+import { TranscriptItem } from "./TranscriptItem";
+import type { LoadedTranscript } from "./useTranscript";
+
+const NEAR_END = 80;
+
+/** The transcript; only what is on the screen is in the page. It stays at the end while one is there, and stays put otherwise. */
+export function TranscriptView({ loaded }: { loaded: LoadedTranscript }): ReactNode {
+  const { items } = loaded.transcript;
+  const box = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(true);
+  const [showsEnd, setShowsEnd] = useState(true);
+  const rows = useVirtualizer({
+    count: items.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => 72,
+    getItemKey: (index) => items[index]?.key ?? index,
+    overscan: 6,
+    paddingStart: 12,
+    paddingEnd: 12,
+  });
+  const size = rows.getTotalSize();
+
+  useLayoutEffect(() => {
+    const view = box.current;
+    if (view && isAtEnd.current) view.scrollTop = view.scrollHeight;
+  }, [size, items]);
+
+  // Older items come in above: what one reads stays where it is.
+  const firstKey = items[0]?.key;
+  const lastFirst = useRef({ key: firstKey, size });
+  useLayoutEffect(() => {
+    const view = box.current;
+    if (view && lastFirst.current.key !== undefined && lastFirst.current.key !== firstKey && !isAtEnd.current) {
+      view.scrollTop += size - lastFirst.current.size;
+    }
+    lastFirst.current = { key: firstKey, size };
+  }, [firstKey, size]);
+
+  useEffect(() => {
+    const view = box.current;
+    if (!view) return;
+    const onScroll = (): void => {
+      isAtEnd.current = view.scrollHeight - view.scrollTop - view.clientHeight < NEAR_END;
+      setShowsEnd(isAtEnd.current);
+      if (view.scrollTop < 400 && loaded.hasOlder && !loaded.isLoadingOlder) loaded.loadOlder();
+    };
+    view.addEventListener("scroll", onScroll, { passive: true });
+    return () => view.removeEventListener("scroll", onScroll);
+  }, [loaded]);
+
+  return (
+    <div className="transcript-place">
+      <div className="transcript" ref={box} tabIndex={0} role="log" aria-label="Transcript" aria-live="off">
+        {loaded.isLoadingOlder && <Loading what="Older messages" />}
+        {loaded.hasOlder && !loaded.isLoadingOlder && (
+          <Button small onClick={loaded.loadOlder}>
+            Older messages
+          </Button>
+        )}
+        <div className="transcript-items" style={{ height: size }}>
+          {rows.getVirtualItems().map((row) => {
+            const item = items[row.index];
+            return item ? (
+              <div key={row.key} data-index={row.index} ref={rows.measureElement} className="transcript-row" style={{ transform: `translateY(${row.start}px)` }}>
+                <TranscriptItem item={item} />
+              </div>
+            ) : null;
+          })}
+        </div>
+      </div>
+      {!showsEnd && (
+        <Button
+          small
+          className="to-end"
+          icon="down"
+          onClick={() => {
+            isAtEnd.current = true;
+            if (box.current) box.current.scrollTop = box.current.scrollHeight;
+          }}
+        >
+          To the end
+        </Button>
+      )}
+    </div>
+  );
+}

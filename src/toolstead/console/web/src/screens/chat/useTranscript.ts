@@ -1,0 +1,105 @@
+import { useCallback, useEffect, useRef, useState } from "react";
+
+import { api, take } from "../../api/client";
+import type { LiveEvent } from "../../live/connection";
+import { useEvents, useGaps } from "../../live/LiveProvider";
+import { EMPTY, TranscriptBuilder, type Transcript } from "./transcript";
+
+const PAGE = 400;
+
+export interface LoadedTranscript {
+  transcript: Transcript;
+  isLoading: boolean;
+  error: unknown;
+  /** Whether there are older events, and how to read them. */
+  hasOlder: boolean;
+  loadOlder: () => void;
+  isLoadingOlder: boolean;
+  reload: () => void;
+}
+
+/** The transcript of a thread: its last page at once, older ones when they are asked for, and what happens as it happens. */
+export function useTranscript(thread: string): LoadedTranscript {
+  const [transcript, setTranscript] = useState<Transcript>(EMPTY);
+  const [state, setState] = useState<{ loading: boolean; older: boolean; error: unknown }>({ loading: true, older: false, error: null });
+  const stored = useRef<LiveEvent[]>([]);
+  const before = useRef<string | undefined>(undefined);
+  const builder = useRef(new TranscriptBuilder());
+  const early = useRef<LiveEvent[] | null>([]);
+  const [hasOlder, setHasOlder] = useState(false);
+  const [turn, setTurn] = useState(0);
+
+  const readPage = useCallback(
+    (older: string | undefined, signal?: AbortSignal) =>
+      take(api.GET("/api/events/log", { params: { query: { thread, limit: String(PAGE), ...(older ? { before: older } : {}) } }, ...(signal ? { signal } : {}) })),
+    [thread],
+  );
+
+  useEffect(() => {
+    const abort = new AbortController();
+    early.current = [];
+    setState({ loading: true, older: false, error: null });
+    readPage(undefined, abort.signal).then(
+      (page) => {
+        if (abort.signal.aborted) return;
+        stored.current = [...page.events];
+        before.current = page.before;
+        setHasOlder(page.before !== undefined);
+        builder.current = new TranscriptBuilder(stored.current);
+        const waiting = early.current ?? [];
+        early.current = null;
+        stored.current.push(...waiting.filter((event) => event.id && event.id > (page.events.at(-1)?.id ?? "")));
+        setTranscript(builder.current.add(waiting));
+        setState({ loading: false, older: false, error: null });
+      },
+      (error: unknown) => {
+        if (!abort.signal.aborted) setState({ loading: false, older: false, error });
+      },
+    );
+    return () => abort.abort();
+  }, [readPage, turn]);
+
+  useEvents((events) => {
+    const ours = events.filter((event) => event.threadId === thread);
+    if (ours.length === 0) return;
+    if (early.current) {
+      early.current.push(...ours);
+      return;
+    }
+    for (const event of ours) if (event.id) stored.current.push(event);
+    setTranscript(builder.current.add(ours));
+  });
+
+  useGaps(() => setTurn((one) => one + 1));
+
+  const loadOlder = useCallback(() => {
+    const older = before.current;
+    if (!older) return;
+    before.current = undefined;
+    setState((one) => ({ ...one, older: true }));
+    readPage(older).then(
+      (page) => {
+        stored.current = [...page.events, ...stored.current];
+        before.current = page.before;
+        setHasOlder(page.before !== undefined);
+        builder.current = new TranscriptBuilder(stored.current);
+        setTranscript(builder.current.add([]));
+        setState((one) => ({ ...one, older: false }));
+      },
+      (error: unknown) => {
+        before.current = older;
+        setState((one) => ({ ...one, older: false, error }));
+      },
+    );
+  }, [readPage]);
+
+  return {
+    transcript,
+    isLoading: state.loading,
+    error: state.error,
+    hasOlder,
+    loadOlder,
+    isLoadingOlder: state.older,
+    reload: () => setTurn((one) => one + 1),
+  };
+}
