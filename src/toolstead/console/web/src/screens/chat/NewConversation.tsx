@@ -68,7 +68,7 @@ export function NewConversation(): ReactNode {
       />
       <div className="row">
         {IDEAS.map((idea) => (
-          <Button key={idea} small disabled={!mayWrite || start.isPending} onClick={() => start.mutate(idea)}>
+          <Button key={idea} small className="wrap" disabled={!mayWrite || start.isPending} onClick={() => start.mutate(idea)}>
             {idea}
           </Button>
         ))}

@@ -82,7 +82,7 @@ function Problems(): ReactNode {
       <ul className="stack tight plain">
         {data.quarantined.slice(0, 5).map((problem, index) => (
           <li key={index}>
-            <span className="status bad">
+            <span className="status place bad">
               <Icon name="failed" /> <code>{problem.source}{problem.line ? `:${problem.line}` : ""}</code>
             </span>{" "}
             {problem.message}

@@ -38,7 +38,7 @@ export function ToolList(): ReactNode {
           <ul className="stack tight plain">
             {data.quarantined.map((problem, index) => (
               <li key={index}>
-                <span className="status bad">
+                <span className="status place bad">
                   <Icon name="failed" />{" "}
                   <code>
                     {problem.source}
