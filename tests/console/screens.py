@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
 
 def go_to(page: Page, screen: str) -> None:
     """Open a screen by its name in the menu."""
-    page.get_by_role("navigation", name="Screens").get_by_role("link", name=screen).click()
+    name = re.compile(rf"^{screen}( \d+ wait)?$")
+    page.get_by_role("navigation", name="Screens").get_by_role("link", name=name).click()
     expect(page).to_have_title(f"{screen} · Toolstead")
 
 
