@@ -44,7 +44,7 @@ def addresses(stage: Stage) -> Mapping[str, str]:
     run, thread = release["id"], release["threadId"]
     return {
         "/": "1 call waits for you",
-        "/chat": "What should it do?",
+        "/chat": "main answers",
         f"/chat/{thread}": "Release notes",
         "/runs": "Prepare the release",
         f"/runs/{run}": "Count at the gate.",
@@ -73,9 +73,7 @@ def show_screens(page: Page, addresses: Mapping[str, str], look: Callable[[Page]
     found: dict[str, Any] = {}
     for address, shown in addresses.items():
         page.goto(address)
-        expect(page.get_by_role("main")).to_contain_text(shown) if shown != "What should it do?" else expect(
-            page.get_by_role("textbox", name=shown)
-        ).to_be_visible()
+        expect(page.get_by_role("main")).to_contain_text(shown)
         if seen := look(page):
             found[address] = seen
     return found
