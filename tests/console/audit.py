@@ -22,7 +22,7 @@ addEventListener("securitypolicyviolation", (event) =>
 
 @dataclass  # playwright keeps its wrappers of handlers on the object, so there are no slots
 class Audit:
-    """What went wrong in the pages of a browser context: messages of errors, failed requests, and requests elsewhere."""
+    """What went wrong in the pages of a browser context: errors, failed requests, and requests to other servers."""
 
     origin: str
     problems: list[str] = field(default_factory=list[str])

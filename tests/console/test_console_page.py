@@ -1,4 +1,4 @@
-"""The page itself: who may do what in it, what it says while the server is away, and that it keeps to its own server."""
+"""The page itself: who may do what in it, and what it says and keeps while its server is away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents, Plugins, Sessions, Events, Settings and Trust: what is there, what it is set to, and what takes effect at once."""
+"""Agents, Plugins, Sessions, Events, Settings and Trust: what is there, what counts, what takes effect at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Home, Runs, Steps and Tasks: what runs, what it cost, what waits, and a branch that a person ends and starts again."""
+"""Home, Runs, Steps, Tasks and Approvals: what runs, what it cost, what waits, and a branch that a person ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.screens import ask_agent, await_live, go_to, read_answer
+from tests.console.screens import await_live, go_to, read_answer
 from tests.console.stage import Stage, run_stage
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
+from tests import machine
 from tests.console.screens import await_live, go_to
 from tests.console.stage import Stage, until
 
@@ -230,3 +231,39 @@ def test_what_another_program_wrote_meanwhile_is_never_overwritten(page: Page, s
     assert "Count all" in text.input_value()
     assert "Written by another." in (stage.config / "tools" / "shared.json").read_text(encoding="utf-8")
     (stage.config / "tools" / "shared.json").unlink()
+
+
+@pytest.mark.requires("suite")
+def test_each_shape_of_the_json_schema_suite_has_a_field_or_a_word_why_not(page: Page, stage: Stage) -> None:
+    shapes = _read_suite()
+    assert len(shapes) > 250
+    names = [f"suite-{number}" for number in range(8)]
+    inputs = [{"type": "object", "properties": dict(shapes[number::8])} for number in range(8)]
+    about = {"description": "Takes it.", "handler": {"type": "shell", "command": "echo"}}
+    write_tools(stage, "suite", *({"name": n, "inputSchema": i, **about} for n, i in zip(names, inputs, strict=True)))
+    until(lambda: set(names) <= {tool["name"] for tool in stage.ask("GET", "/api/tools")["tools"]})
+    for name, schema in zip(names, inputs, strict=True):
+        page.goto(f"/tools/{name}")
+        expect(page.locator("form.schema-form, .hint-box")).not_to_have_count(0)
+        shown = page.get_by_role("tabpanel", name="Form").inner_text()
+        missing = {name: held for name, held in schema["properties"].items() if name not in shown}
+        assert [name for name, held in missing.items() if not _needs_no_field(held)] == []
+    (stage.config / "tools" / "suite.json").unlink()
+
+
+def _needs_no_field(schema: Any) -> bool:
+    """Nothing is valid for it, or it only says what holds for values of another kind."""
+    return schema is False or False in schema.get("allOf", []) or ("if" in schema and "then" not in schema)
+
+
+def _read_suite() -> list[tuple[str, Any]]:
+    """The schemas that mean the same inside another one, each with a name."""
+    found: list[tuple[str, Any]] = []
+    for path in sorted((machine.suite() / "tests" / "draft2020-12").glob("*.json")):
+        for number, case in enumerate(json.loads(path.read_text(encoding="utf-8"))):
+            schema = case["schema"]
+            if isinstance(schema, dict):
+                schema = {key: held for key, held in schema.items() if key != "$schema"}
+            if not re.search(r'"\$(?!defs|comment)', json.dumps(schema)):
+                found.append((f"{path.stem}-{number}-", schema))
+    return found

@@ -1,4 +1,4 @@
-"""The scripted model APIs as a program: plays the script in a file, and says its address on the first line of stdout."""
+"""The scripted model APIs as a program: it plays the script in a file, and first says its address on stdout."""
 
 from __future__ import annotations
 

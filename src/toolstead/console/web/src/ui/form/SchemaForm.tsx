@@ -1,6 +1,6 @@
 /** A form from a JSON schema; loaded by the screens that need one. */
 import Form from "@rjsf/core";
-import type { IconButtonProps, MultiSchemaFieldTemplateProps, RJSFSchema, UiSchema } from "@rjsf/utils";
+import type { IconButtonProps, MultiSchemaFieldTemplateProps, RJSFSchema, UiSchema, UnsupportedFieldProps } from "@rjsf/utils";
 import { useMemo, type ReactNode } from "react";
 
 import { Button } from "../parts";
@@ -23,6 +23,11 @@ const TEMPLATES = {
       </label>
       {optionSchemaField}
     </div>
+  ),
+  UnsupportedFieldTemplate: ({ fieldPathId }: UnsupportedFieldProps) => (
+    <p className="hint-box">
+      {fieldPathId && <strong>{fieldPathId.path.at(-1)}: </strong>}its schema does not say what it is, so it has no field: give it as JSON.
+    </p>
   ),
   ButtonTemplates: {
     AddButton: ({ onClick, disabled, id }: IconButtonProps) => (
@@ -57,6 +62,18 @@ function showDefaults(schema: unknown, depth = 0): UiSchema {
   return shown;
 }
 
+/** The arguments whose schema allows everything: a form has no field for them, and would leave them out without a word. */
+function listAnything(schema: Record<string, unknown>): string[] {
+  const { properties } = schema;
+  if (typeof properties !== "object" || properties === null) return [];
+  return Object.entries(properties).filter(([, held]) => allowsAnything(held)).map(([name]) => name);
+}
+
+function allowsAnything(schema: unknown): boolean {
+  if (typeof schema !== "object" || schema === null) return schema === true;
+  return Object.entries(schema).every(([key, held]) => key === "allOf" && Array.isArray(held) && held.every(allowsAnything));
+}
+
 export default function SchemaForm(props: {
   schema: Record<string, unknown>;
   value: unknown;
@@ -65,22 +82,26 @@ export default function SchemaForm(props: {
   id: string;
 }): ReactNode {
   const look = useMemo(() => showDefaults(props.schema), [props.schema]);
+  const anything = listAnything(props.schema);
   return (
-    <Form
-      id={props.id}
-      idPrefix={props.id}
-      className="schema-form"
-      schema={props.schema as RJSFSchema}
-      uiSchema={look}
-      validator={validator}
-      formData={props.value}
-      templates={TEMPLATES as never}
-      noHtml5Validate
-      showErrorList={false}
-      omitExtraData={false}
-      experimental_defaultFormStateBehavior={{ arrayMinItems: { populate: "requiredOnly" }, emptyObjectFields: "skipEmptyDefaults" }}
-      onChange={({ formData }) => props.onChange(formData)}
-      onSubmit={() => props.onSubmit()}
-    />
+    <>
+      <Form
+        id={props.id}
+        idPrefix={props.id}
+        className="schema-form"
+        schema={props.schema as RJSFSchema}
+        uiSchema={look}
+        validator={validator}
+        formData={props.value}
+        templates={TEMPLATES as never}
+        noHtml5Validate
+        showErrorList={false}
+        omitExtraData={false}
+        experimental_defaultFormStateBehavior={{ arrayMinItems: { populate: "requiredOnly" }, emptyObjectFields: "skipEmptyDefaults" }}
+        onChange={({ formData }) => props.onChange(formData)}
+        onSubmit={() => props.onSubmit()}
+      />
+      {anything.length > 0 && <p className="hint-box">Anything may be given for {anything.join(", ")}, so there is no field for it: give it as JSON.</p>}
+    </>
   );
 }
