@@ -108,10 +108,20 @@ def test_a_form_sends_each_kind_of_value_as_its_schema_has_it(page: Page, stage:
     more.get_by_role("button", name="Add").click()
     more.get_by_role("textbox").nth(1).fill("kept")
     wanted = {
-        "text": "two words", "word": "green", "whole": 7, "part": 2.5, "yes": True, "day": "2026-02-28",
-        "lines": ["one", "three"], "place": {"x": 4}, "rows": [{"key": "door"}], "either": "Ada", "known": "shared",
-        "more": {"newKey": "kept"}, "fallback": "as before",
-    }  # fmt: skip
+        "text": "two words",
+        "word": "green",
+        "whole": 7,
+        "part": 2.5,
+        "yes": True,
+        "day": "2026-02-28",
+        "lines": ["one", "three"],
+        "place": {"x": 4},
+        "rows": [{"key": "door"}],
+        "either": "Ada",
+        "known": "shared",
+        "more": {"newKey": "kept"},
+        "fallback": "as before",
+    }
     got = json.loads(call_tool(page).locator("pre").first.inner_text())
     assert {key: value for key, value in got.items() if key != "fixed"} == wanted
     page.get_by_role("tab", name="JSON").click()
