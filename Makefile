@@ -1,5 +1,6 @@
 # Needs Python 3.11 or newer with venv, git and make. Everything else is fetched, by hash, into an
-# environment: .venv, or .cache/quick-VERSION, which holds no extra, for the quick tests.
+# environment: .venv, or .cache/quick-VERSION, which holds no extra, for the quick tests. The console
+# is built by hatch_build.py, with the system's Node or one that goes into .cache/node.
 #
 # A stamp inside an environment says which lock is installed there: a change of the lock or of
 # pyproject.toml installs again. An install that was interrupted leaves a file `unfinished`, and the
@@ -19,13 +20,17 @@ PIP    := -m pip install -qq --disable-pip-version-check --no-input
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run install uninstall test quick check check-format check-lint check-types check-imports attack bench lock clean
+.PHONY: help run console install uninstall test quick check check-format check-lint check-types check-imports attack bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 run: $(CORE) ## Start the server (ARGS="--port 8421" and the like are passed on)
+	@$(BIN)/python hatch_build.py || echo "run: the server starts without the console, which could not be built, as said above" >&2
 	@$(BIN)/toolstead serve $(ARGS)
+
+console: $(CORE) ## Build the page that the server shows at /, unless it is built
+	@$(BIN)/python hatch_build.py
 
 install: ## Put a toolstead command on your PATH (EXTRAS=models,claude adds what agents need; again to upgrade)
 	@$(usable_python)
@@ -34,7 +39,7 @@ install: ## Put a toolstead command on your PATH (EXTRAS=models,claude adds what
 uninstall: ## Remove that command; your settings and data stay
 	@sh install.sh --remove
 
-test: check ## Run every check and every test (ARGS="-k name" and the like go to pytest)
+test: check console ## Run every check and every test (ARGS="-k name" and the like go to pytest)
 	@echo "test: pytest"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
 
@@ -78,12 +83,13 @@ LOCKED_EXTRAS := claude codex keyring models postgres
 
 lock: ## Choose versions anew and write them, with hashes, into requirements/
 	@$(usable_python)
-	@echo "lock: requirements/core.txt, quick.txt, test.txt, and one for each extra"
+	@echo "lock: requirements/core.txt, quick.txt, test.txt, console.txt, and one for each extra"
 	@$(PYTHON) -m venv --clear .cache/lock
 	@.cache/lock/bin/python $(PIP) uv==0.13.7
 	@$(COMPILE) -o requirements/core.txt pyproject.toml requirements/build.in
 	@$(COMPILE) -o requirements/test.txt -c requirements/core.txt pyproject.toml requirements/test.in
 	@$(COMPILE) -o requirements/quick.txt -c requirements/test.txt pyproject.toml requirements/quick.in
+	@$(COMPILE) -o requirements/console.txt -c requirements/test.txt requirements/console.in
 	@for extra in $(LOCKED_EXTRAS); do \
 	    $(COMPILE) --extra $$extra -o .cache/lock/$$extra.txt -c requirements/test.txt pyproject.toml; \
 	    awk 'NR == FNR { if (/^[a-z0-9]/) core[$$0]; next } /^[a-z0-9]/ { skip = ($$0 in core) } !skip' \
@@ -93,6 +99,7 @@ lock: ## Choose versions anew and write them, with hashes, into requirements/
 clean: ## Remove what make and the checks have made
 	@echo "clean: $(VENV), caches and build results"
 	@rm -rf $(VENV) .cache dist build benchmarks/.envs .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(addprefix src/toolstead/console/web/,dist node_modules)
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # test.txt holds all of core.txt, so an environment with the one has the other.

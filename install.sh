@@ -76,6 +76,8 @@ add() {
     [ -e "$app/bin/python" ] || "$PYTHON" -m venv "$app"
     echo "install: what it needs, into $app"
     $pip install --require-hashes $requirements
+    [ "${HATCH_BUILD_NO_HOOKS:-}" = true ] || "$app/bin/python" hatch_build.py || fail "the console was not built, as said above; \
+HATCH_BUILD_NO_HOOKS=true make install leaves it out"
     $pip install --no-deps --no-build-isolation --no-index --force-reinstall .
     printf '%s\n' $extras > "$app/extras"
     rm "$app/unfinished"

@@ -14,13 +14,15 @@ from tests.architecture.sources import ROOT
 
 FOLDER = ROOT / "requirements"
 LOCKS = ["core.txt", "quick.txt", "test.txt"]
+NODE_LOCK = "console.txt"
+"""Node alone, for building the console."""
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 EXTRA_LOCKS = {name: f"extra-{name}.txt" for name in EXTRAS if name != "all"}
 """Each holds what an extra needs beside the core."""
 SOURCES = {
     "core.txt": ["build.in"],
     "quick.txt": ["build.in", "quick.in"],
-    "test.txt": ["build.in", "quick.in", "test.in"],
+    "test.txt": ["build.in", "quick.in", "console.in", "test.in"],
 }
 PIN = re.compile(r"^(?P<name>[a-z0-9-]+)==(?P<version>[a-z0-9.+!]+)(?: ; (?P<marker>[\w\s.'\"<>=!()-]+?))? \\$")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}(?P<more> \\)?$")
@@ -49,12 +51,14 @@ def _locked(name: str) -> dict[str, list[tuple[str, str | None]]]:
     return _pins((FOLDER / name).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("lock", [*LOCKS, *EXTRA_LOCKS.values()])
+@pytest.mark.parametrize("lock", [*LOCKS, NODE_LOCK, *EXTRA_LOCKS.values()])
 def test_a_lock_holds_versions_and_hashes_and_nothing_else(lock: str) -> None:
     assert _locked(lock)
 
 
-@pytest.mark.parametrize(("small", "large"), [("core.txt", "quick.txt"), ("quick.txt", "test.txt")])
+@pytest.mark.parametrize(
+    ("small", "large"), [("core.txt", "quick.txt"), ("quick.txt", "test.txt"), (NODE_LOCK, "test.txt")]
+)
 def test_a_larger_lock_holds_all_of_the_smaller_one(small: str, large: str) -> None:
     held, holding = _locked(small), _locked(large)
     assert {name: holding.get(name) for name in held} == held
@@ -97,12 +101,24 @@ def test_every_direct_dependency_is_locked_in_a_version_that_it_allows() -> None
 def test_the_sources_of_the_locks_hold_no_option_but_each_other() -> None:
     for path in FOLDER.glob("*.in"):
         for line in path.read_text(encoding="utf-8").splitlines():
-            assert not line.startswith("-") or line in ("-r build.in", "-r quick.in"), f"{path.name}: {line}"
+            assert not line.startswith("-") or line in ("-r build.in", "-r quick.in", "-r console.in"), (
+                f"{path.name}: {line}"
+            )
             assert "://" not in line, f"{path.name}: {line}"
 
 
 def test_there_are_no_other_files_beside_the_locks() -> None:
-    assert {path.name for path in FOLDER.iterdir()} == {*LOCKS, *EXTRA_LOCKS.values(), *SOURCES["test.txt"]}
+    assert {path.name for path in FOLDER.iterdir()} == {
+        *LOCKS,
+        NODE_LOCK,
+        *EXTRA_LOCKS.values(),
+        *SOURCES["test.txt"],
+    }
+
+
+def test_an_isolated_build_gets_the_node_that_is_locked() -> None:
+    [named] = _named_in(FOLDER / "console.in")
+    assert f'NODE_PACKAGE = "{named}"' in (ROOT / "hatch_build.py").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ class ServerOptions:
         allowed_origins: Web pages of other origins that may call, as `scheme://host[:port]`.
         max_body: Bytes a request's body may have.
         private_token: The token of the user's own programs: it opens every route, private ones included.
-            Created at every start; not a setting.
+            Created at every start; not a setting. 192 bits, so that the address of the console fits a terminal.
         profiles: The profiles by name, and what gives each.
         oauth: The authorization server; None where no access tokens are accepted.
     """
@@ -68,7 +68,7 @@ class ServerOptions:
     allowed_hosts: Sequence[str] = ()
     allowed_origins: Sequence[str] = ()
     max_body: int = 4_194_304
-    private_token: str = field(default_factory=partial(secrets.token_urlsafe, 32), repr=False)
+    private_token: str = field(default_factory=partial(secrets.token_urlsafe, 24), repr=False)
     profiles: Mapping[str, ProfileOptions] = field(default_factory=dict[str, ProfileOptions])
     oauth: OAuthOptions | None = None
 
