@@ -184,7 +184,7 @@ class _Search:
         size = SIZE[self._connection.dialect.name]
         sizes_of = select(events.c.n, size).where(events.c.n.in_(bindparam("given", expanding=True)))
         rows = self._connection.execute(sizes_of, pad_list(numbers))
-        sizes: dict[int, int] = dict(rows.tuples().all())
+        sizes: dict[int, int] = {n: bytes_ for n, bytes_ in rows}  # noqa: C416 - a result has keys(), so dict() takes it for a mapping
         return count_fitting((sizes.get(n, 0) for n in numbers[: self._limit]), min(self._limit, len(numbers)))
 
     def _read(self, numbers: Sequence[int], first: int, last: int) -> list[Event]:
