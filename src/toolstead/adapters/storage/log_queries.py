@@ -102,7 +102,7 @@ def read_event_log(
     limit: int = 200,
 ) -> LogPage:
     """The newest events, or the newest before an id, or the oldest after one. Raises NotFoundError for no id."""
-    search = _Search(connection, wanted, limit)
+    search = _EventSearch(connection, wanted, limit)
     if after is not None:
         return search.read_after(event_number(after))
     if before is not None:
@@ -112,7 +112,7 @@ def read_event_log(
     return LogPage(events=page.events, before=page.before, after=position)
 
 
-class _Search:
+class _EventSearch:
     """Looks for one page of events."""
 
     def __init__(self, connection: Connection, wanted: LogFilter, limit: int) -> None:
