@@ -49,8 +49,17 @@ async def no_database() -> Any:
     raise StorageError("there is no database here")
 
 
-async def no_agents() -> Any:
-    return [], []
+class NoAgents:
+    """Every name is that of an agent without anything."""
+
+    async def list_agents(self) -> Any:
+        return [], []
+
+    async def describe_agent(self, name: str) -> Any:
+        return {"name": name}
+
+    async def explain_tools(self, name: str, profile: str | None) -> Any:
+        return []
 
 
 def running(*tools: Any, **given: Any) -> AbstractAsyncContextManager[Live]:
@@ -61,7 +70,7 @@ def running(*tools: Any, **given: Any) -> AbstractAsyncContextManager[Live]:
         "conversations": no_database,
         "plugins": FakePlugins("say"),
         "approvals": approvals,
-        "agents": no_agents,
+        "agents": NoAgents(),
         "files": no_database,
         "tasks": SteadTasks(no_database, Path.cwd()),
         "owner": (partial(explain_settings, parts), partial(list_sessions, parts)),
