@@ -560,3 +560,22 @@ def test_claude_codes_own_lock_is_waited_for_and_one_that_was_left_behind_is_not
 
     assert "toolstead" in path.read_text("utf-8")
     assert not lock.exists()
+
+
+def test_what_is_still_connected_is_named_when_an_entry_goes_and_in_the_list(home: Path, tmp_path: Path) -> None:
+    write_config(home, "codex")
+    for name in ("toolstead", "mine"):
+        assert connect("codex", "--no-check", "--name", name, cwd=tmp_path).returncode == 0
+    path = home / FILES["codex"][0]
+    path.write_text(f"{path.read_text('utf-8')}\nenabled = false\n", "utf-8")
+
+    listed = connect(cwd=tmp_path).stdout
+    one = connect("codex", "--remove", cwd=tmp_path).stdout
+    none = connect("codex", "--remove", cwd=tmp_path).stdout
+    last = connect("codex", "--name", "mine", "--remove", cwd=tmp_path).stdout
+
+    assert re.search(r"^codex +yes +toolstead: .* mcp\n +mine \(off: enabled = false\): .* mcp$", listed, re.MULTILINE)
+    still = "Still connected: mine (toolstead connect codex --name mine --remove)"
+    assert ("'toolstead' was taken out of Codex." in one, still in one) == (True, True)
+    assert ("'toolstead' was not connected" in none, still in none) == (True, True)
+    assert ("Codex is not connected any more." in last, "Still" in last) == (True, False)

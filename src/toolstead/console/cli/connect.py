@@ -32,7 +32,10 @@ from toolstead.app.places import find_places, named_tools_folder
 from toolstead.console.cli.colour import paint_text
 from toolstead.console.cli.connections import (
     describe_entry,
+    describe_switch,
+    find_others,
     list_clients,
+    removal_command,
     remove_everywhere,
     shorten_path,
     write_lately,
@@ -326,18 +329,15 @@ def _report_connection(
     for note in _find_notes(request, change, target):
         echo_text(f"Note: {note}")
     echo_text(f"{place.client.next_step}.")
-    more = f" --name {place.name}" if place.name != OURS else ""
-    more += " --scope project" if place.scope == "project" else ""
-    echo_text(f"Undo: toolstead connect {place.client.name}{more} --remove")
+    echo_text(f"Undo: {removal_command(place)}")
 
 
 def _find_notes(request: Request, change: Change, target: Target) -> list[str]:
     """What a person should know about what was written."""
     notes: list[str] = []
     client, entry = request.place.client, change.entry or {}
-    if entry.get("enabled") is False or entry.get("disabled") is True:
-        key = "enabled = false" if "enabled" in entry else "disabled = true"
-        notes.append(f"the entry says {key}, so {client.title} does not use it until you change that.")
+    if off := describe_switch(entry):
+        notes.append(f"the entry says {off}, so {client.title} does not use it until you change that.")
     if client.name == "codex" and "default_tools_approval_mode" not in (change.entry or {}):
         notes.append(
             "`codex exec` has no person to ask, and calls only tools that say that they only read (`annotations`,"
@@ -375,21 +375,28 @@ def _describe_stronger(request: Request, *, is_removal: bool = False) -> list[st
 
 
 def _remove_entry(request: Request) -> int:
-    place = request.place
+    place, title = request.place, request.place.client.title
     change, copy = write_lately(place, partial(plan_removal, place))
+    others = find_others(place, request.home, request.folder)
     if request.as_json:
-        echo_json(_as_answer(request, change, copy, None, None))
-    elif change.before is None:
-        echo_text(f"{place.client.title} was not connected: {request.shorten_path(place.path)} has no {place.name!r}.")
+        still = [{"name": other.name, "scope": other.scope, "file": str(other.path)} for other in others]
+        echo_json({**_as_answer(request, change, copy, None, None), "stillConnected": still})
+        return DONE
+    if change.before is None:
+        said = f"{place.name!r} was" if others else f"{title} was"
+        echo_text(f"{said} not connected: {request.shorten_path(place.path)} has no {place.name!r}.")
     else:
-        gone = "was removed: it held nothing else" if change.data is None else "has everything else as it was"
-        click.echo(paint_text(f"{place.client.title} is not connected any more.", "good"))
-        echo_text(f"  file   {request.shorten_path(place.path)} {gone}")
+        gone = f"{place.name!r} was taken out of {title}." if others else f"{title} is not connected any more."
+        click.echo(paint_text(gone, "good"))
+        left = "was removed: it held nothing else" if change.data is None else "has everything else as it was"
+        echo_text(f"  file   {request.shorten_path(place.path)} {left}")
         if copy is not None:
             echo_text(f"  before {request.shorten_path(copy)}")
-    if not request.as_json:
-        for note in _describe_stronger(request, is_removal=True):
-            echo_text(f"Note: {note}")
+        echo_text("Sessions that are open keep it until they end.")
+    for other in others:
+        echo_text(f"Still connected: {other.name} ({removal_command(other)})")
+    for note in _describe_stronger(request, is_removal=True):
+        echo_text(f"Note: {note}")
     return DONE
 
 
