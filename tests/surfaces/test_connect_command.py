@@ -46,7 +46,7 @@ FILES = {
     "claude-code": (".claude.json", JSON % "mcpServers"),
     "claude-desktop": (".config/Claude/claude_desktop_config.json", JSON % "mcpServers"),
     "codex": (".codex/config.toml", TOML),
-    "gemini": (".gemini/settings.json", JSONC % "mcpServers"),
+    "gemini": (".gemini/settings.json", re.sub(r",(?=( // mine)?\n\t?})", "", JSONC % "mcpServers")),
     "opencode": (".config/opencode/opencode.jsonc", JSONC % "mcp"),
     "cursor": (".cursor/mcp.json", JSONC % "mcpServers"),
     "vscode": (".config/Code/User/mcp.json", JSONC % "servers"),
@@ -163,7 +163,8 @@ def test_a_file_that_is_made_for_us_goes_with_us(client: str, home: Path, tmp_pa
         ("vscode", '{"servers": {"toolstead": 3}}', "'toolstead' is no server"),
         ("gemini", '{"a": "b\n}', "cannot be read as JSON"),
         ("codex", 'model = "x"\nmodel = "y"\n', "stays as it is: line 2: Cannot overwrite a value"),
-        ("codex", "mcp_servers = {github = {command = 'g'}}\n", "cannot be edited safely"),
+        ("claude-code", '{"mcpServers": null}', 'its "mcpServers" is null; make it {}, or take it out'),
+        ("gemini", '{\n  "ui": {} // dark\n  ,\n}', "line 3, column 3: nothing follows this comma; remove it"),
         ("codex", "model = '\udcff'\n", "it is not UTF-8"),
     ],
 )
@@ -281,11 +282,43 @@ def test_an_entry_that_changes_between_a_command_and_an_address_has_nothing_left
     assert entry == {**address, "startup_timeout_sec": 30, "enabled_tools": ["a"]}
     cursor = write_config(home, "cursor")
     headers = {"X-Team": "a", "Authorization": "Bearer ${env:OLD}"}
-    for url, kept in (("https://a.example.com/mcp", {"X-Team": "a"}), ("https://b.example.com/mcp", {})):
-        cursor.write_text(json.dumps({"mcpServers": {"toolstead": {"url": url, "headers": headers}}}), "utf-8")
-        assert connect("cursor", *server, cwd=tmp_path).returncode == 0
-        entry = json.loads(cursor.read_text("utf-8"))["mcpServers"]["toolstead"]
-        assert entry["headers"] == {**kept, "Authorization": "Bearer ${env:TEAM}"}
+    old = {"url": "https://a.example.com/mcp", "headers": headers}
+    cursor.write_text(json.dumps({"mcpServers": {"toolstead": old}}), "utf-8")
+    assert connect("cursor", *server, cwd=tmp_path).returncode == 0
+    entry = json.loads(cursor.read_text("utf-8"))["mcpServers"]["toolstead"]
+    assert entry["headers"] == {"X-Team": "a", "Authorization": "Bearer ${env:TEAM}"}
+
+
+def test_an_address_that_an_entry_has_is_replaced_neither_by_the_command_nor_by_another(
+    home: Path, tmp_path: Path
+) -> None:
+    path = write_config(home, "claude-code")
+    entry = {"type": "http", "url": "https://tools.acme.com/mcp", "headers": {"Authorization": "Bearer ${TEAM}"}}
+    text = json.dumps({"mcpServers": {"toolstead": entry}})
+    path.write_text(text, "utf-8")
+
+    for arguments in ([], ["--url", "https://b.example.com", "--no-check"]):
+        done = connect("claude-code", *arguments, cwd=tmp_path)
+        said = "has 'toolstead' for https://tools.acme.com/mcp already; choose another --name"
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        assert "toolstead connect claude-code --remove" in done.stderr
+        assert (path.read_text("utf-8"), copies_of(path)) == (text, [])
+
+
+def test_servers_in_one_line_of_toml_get_ours_in_their_braces_and_lose_it_again(home: Path, tmp_path: Path) -> None:
+    path = write_config(home, "codex")
+    text = 'model = "x" # }\nmcp_servers = { a = { command = "npx, }", args = ["{", "b"] } } # mine, {\n[tui]\n'
+    path.write_text(text, "utf-8")
+
+    for program in ("/a/toolstead", "/b/toolstead"):
+        place = find_place(CLIENTS["codex"], "user", find_home(), tmp_path)
+        write_change(place, plan_connection(place, Target(command=(program, "mcp"))))
+        servers = tomllib.loads(path.read_text("utf-8"))["mcp_servers"]
+        assert (list(servers), servers["toolstead"]["command"]) == (["a", "toolstead"], program)
+        assert path.read_text("utf-8").count(" } # mine, {\n[tui]\n") == 1
+    assert connect("codex", "--remove", cwd=tmp_path).returncode == 0
+
+    assert path.read_text("utf-8") == text
 
 
 def test_another_server_of_that_name_is_neither_replaced_nor_removed(home: Path, tmp_path: Path) -> None:

@@ -31,9 +31,6 @@ from toolstead.errors import ClientConfigError, SettingsError
 OURS = "toolstead"
 """The name of our entry, unless another is asked for."""
 _STARTED = frozenset({"command", "args", "env", "environment", "cwd", "envFile", "env_vars"})
-_REACHED = frozenset(
-    {"url", "httpUrl", "serverUrl", "headers", "oauth", "bearer_token_env_var", "http_headers", "env_http_headers"}
-)
 _ADDRESSES = frozenset({"url", "httpUrl", "serverUrl"})
 
 
@@ -52,6 +49,13 @@ class Place:
     scope: Scope
     path: Path
     name: str = OURS
+
+    @property
+    def removal_command(self) -> str:
+        """The command that takes the entry out."""
+        named = f" --name {self.name}" if self.name != OURS else ""
+        scope = " --scope project" if self.scope == "project" else ""
+        return f"toolstead connect {self.client.name}{named}{scope} --remove"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,15 +175,12 @@ def _renew_entry(place: Place, before: Mapping[str, Any], target: Target, *, is_
     """An entry that leads to a target now, and has everything else that a person put into it, or took out of it."""
     client, old = place.client, read_target(before) or target
     entry = dict(before)
-    if bool(old.url) != bool(target.url):  # what belongs to the other kind of server
-        gone = {"type", *(_STARTED if target.url else _REACHED)}
-        entry = {key: value for key, value in entry.items() if key not in gone}
+    if target.url and not old.url:  # what belongs to a command
+        entry = {key: value for key, value in entry.items() if key not in {"type", *_STARTED}}
         for key, value in client.make_defaults(old).items():
             if entry.get(key) == value:
                 del entry[key]
         entry = {**client.make_defaults(target), **entry}
-    elif urlsplit(old.url)[:2] != urlsplit(target.url)[:2]:  # what one server is given is no other's business
-        entry = {key: value for key, value in entry.items() if key not in _REACHED}
     for key in _ADDRESSES:
         entry.pop(key, None)
     if target.url:
@@ -266,7 +267,7 @@ def show_entry(place: Place, entry: Mapping[str, Any]) -> str:
 
 
 def _check_ours(place: Place, entry: Mapping[str, Any] | None, wanted: Target | None = None) -> None:
-    """Refuse to touch a server that is not ours, or one of ours that serves another file.
+    """Refuse to touch a server that is not ours, or one of ours that leads to another server or serves another file.
 
     Raises:
         ClientConfigError: It is.
@@ -280,6 +281,12 @@ def _check_ours(place: Place, entry: Mapping[str, Any] | None, wanted: Target | 
             f"{place.path} has another server called {place.name!r}{leads}, which is not Toolstead's; choose another"
             " --name, or take it out by hand first"
         )
+    is_same = wanted is None or urlsplit(target.url)[:2] == urlsplit(wanted.url)[:2]
+    if target.url and not is_same:  # an address may be anybody's, and what belongs to it would be lost
+        raise ClientConfigError(
+            f"{place.path} has {place.name!r} for {target.url} already; choose another --name, or take that out first:"
+            f" {place.removal_command}"
+        )
     file = target.python_file
     if wanted is not None and wanted.python_file not in ("", file) and file and Path(file).exists():
         raise ClientConfigError(
@@ -292,7 +299,8 @@ def _read_document(place: Place, found: FoundFile) -> tuple[str, dict[str, Any]]
         text = (found.data or b"").decode("utf-8").removeprefix("\ufeff")
         if place.client.language == "toml":
             return text, parse_toml(text, "")
-        return text, parse_json(text, comments=place.client.language == "jsonc")
+        language = place.client.language
+        return text, parse_json(text, comments=language != "json", commas=language == "jsonc")
     except UnicodeDecodeError:
         why = "it is not UTF-8"
     except SettingsError as error:
@@ -311,6 +319,10 @@ def _find_entry(place: Place, document: Mapping[str, Any]) -> Mapping[str, Any] 
     servers: Any = document.get(place.client.table)
     if servers is not None and not isinstance(servers, Mapping):
         raise ClientConfigError(f"{place.path} stays as it is: its {place.client.table!r} is no table of servers")
+    if servers is None and place.client.table in document:
+        raise ClientConfigError(
+            f'{place.path} stays as it is: its "{place.client.table}" is null; make it {{}}, or take it out'
+        )
     entry: Any = cast("Mapping[str, Any]", servers or {}).get(place.name)
     if entry is not None and not isinstance(entry, Mapping):
         raise ClientConfigError(f"{place.path} stays as it is: its {place.name!r} is no server")
@@ -338,8 +350,8 @@ def _check_change(
         after = {}
     if _find_entry(place, after) != entry or _drop_entry(place, after) != _drop_entry(place, document):
         raise ClientConfigError(
-            f"{place.path} stays as it is: it is written in a way that cannot be edited safely. Change it by hand:"
-            f" `toolstead connect {place.client.name} --print` shows the entry {place.client.table}.{place.name}"
+            f"{place.path} stays as it is: it is written in a way that cannot be edited safely. Give"
+            f" {place.client.table!r} its usual form, each server in a table of its own, and try again"
         )
     return Change(found=found, data=data, entry=entry, before=before)
 

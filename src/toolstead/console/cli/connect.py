@@ -35,7 +35,6 @@ from toolstead.console.cli.connections import (
     describe_switch,
     find_others,
     list_clients,
-    removal_command,
     remove_everywhere,
     shorten_path,
     write_lately,
@@ -329,7 +328,7 @@ def _report_connection(
     for note in _find_notes(request, change, target):
         echo_text(f"Note: {note}")
     echo_text(f"{place.client.next_step}.")
-    echo_text(f"Undo: {removal_command(place)}")
+    echo_text(f"Undo: {place.removal_command}")
 
 
 def _find_notes(request: Request, change: Change, target: Target) -> list[str]:
@@ -394,7 +393,7 @@ def _remove_entry(request: Request) -> int:
             echo_text(f"  before {request.shorten_path(copy)}")
         echo_text("Sessions that are open keep it until they end.")
     for other in others:
-        echo_text(f"Still connected: {other.name} ({removal_command(other)})")
+        echo_text(f"Still connected: {other.name} ({other.removal_command})")
     for note in _describe_stronger(request, is_removal=True):
         echo_text(f"Note: {note}")
     return DONE

@@ -12,7 +12,6 @@ import click
 from toolstead.app.connect.clients import CLIENTS, Home, McpClient, Scope
 from toolstead.app.connect.kept_file import ChangedMeanwhileError
 from toolstead.app.connect.plan import (
-    OURS,
     Change,
     Place,
     find_entries,
@@ -49,13 +48,6 @@ def describe_switch(entry: Mapping[str, Any]) -> str:
     if entry.get("enabled") is False:
         return "enabled = false"
     return "disabled = true" if entry.get("disabled") is True else ""
-
-
-def removal_command(place: Place) -> str:
-    """The command that takes an entry out again."""
-    named = f" --name {place.name}" if place.name != OURS else ""
-    scope = " --scope project" if place.scope == "project" else ""
-    return f"toolstead connect {place.client.name}{named}{scope} --remove"
 
 
 def find_others(place: Place, home: Home, project: Path) -> list[Place]:
