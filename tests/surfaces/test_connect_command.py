@@ -147,10 +147,33 @@ def test_a_file_that_is_made_for_us_goes_with_us(client: str, home: Path, tmp_pa
     path = Path(made["file"])
     assert path == home / FILES[client][0]
     assert made["backup"] is None
+    assert "was not found on this machine" in made["notes"][0]
     assert parse(client, path.read_text("utf-8")) == parse(client, shown.stdout)
+    assert connect(client, "--name", "second", "--no-check", cwd=tmp_path).returncode == 0
+    assert copies_of(path)
 
-    assert connect(client, "--remove", cwd=tmp_path).returncode == 0
+    for arguments in ([], ["--name", "second"]):
+        assert connect(client, *arguments, "--remove", cwd=tmp_path).returncode == 0
     assert not path.exists()
+    assert (copies_of(path), path.parent in (home, home / ".config") or not path.parent.exists()) == ([], True)
+    (found,) = (
+        item for item in json.loads(connect("--json", cwd=tmp_path).stdout)["clients"] if item["client"] == client
+    )
+    assert not found["found"]
+
+
+def test_a_copy_with_something_of_a_person_stays_when_the_file_that_was_made_for_us_goes(
+    home: Path, tmp_path: Path
+) -> None:
+    assert connect("cursor", "--no-check", "--scope", "project", cwd=tmp_path).returncode == 0
+    path = tmp_path / ".cursor" / "mcp.json"
+    text = path.read_text("utf-8").replace('"command"', '"disabled": true, "command"')
+    path.write_text(text, "utf-8")
+
+    assert connect("cursor", "--scope", "project", "--remove", cwd=tmp_path).returncode == 0
+
+    assert not path.exists()
+    assert [copy.read_text("utf-8") for copy in copies_of(path)] == [text]
 
 
 @pytest.mark.parametrize(
@@ -423,7 +446,7 @@ def test_a_variable_cannot_be_named_for_claude_desktop_or_by_its_value(home: Pat
         assert (done.returncode, why in said) == (2, True), said
 
 
-def test_the_users_own_tools_are_shown_first(home: Path, tmp_path: Path) -> None:
+def test_the_users_own_tools_are_shown_first_and_a_broken_file_of_theirs_is_named(home: Path, tmp_path: Path) -> None:
     write_config(home, "gemini")
     file = home / ".config" / "toolstead" / "tools" / "mine.json"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -431,7 +454,11 @@ def test_the_users_own_tools_are_shown_first(home: Path, tmp_path: Path) -> None
     tool = {"name": "zzz", "description": "Say hi to all.", "inputSchema": {"type": "object"}, "handler": handler}
     file.write_text(json.dumps({"name": "mine", "tools": [tool]}), "utf-8")
 
-    assert re.search(r"gets   \d+ tools in .* s: zzz, git-status, ", connect("gemini", cwd=tmp_path).stdout)
+    bad = file.with_name("bad.json")
+    bad.write_text('{"tools": [\n}', "utf-8")
+    said = connect("gemini", cwd=tmp_path).stdout
+    assert re.search(r"gets   \d+ tools in .* s: zzz, git-status, ", said)
+    assert "Note: not every tool is there: ~/.config/toolstead/tools/bad.json:2:1: not valid JSON" in said
 
 
 def test_a_link_to_a_folder_that_is_not_there_is_named_and_no_folder_is_made(home: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ The new text is read again before it is written: everything but our own entry ha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -42,12 +42,14 @@ class Place:
         client: The client.
         scope: For all projects of the user, or for one.
         path: The file.
+        root: The folder that stays, whatever is taken out: the project, the home, or one that a variable names.
         name: The name of the entry.
     """
 
     client: McpClient
     scope: Scope
     path: Path
+    root: Path
     name: str = OURS
 
     @property
@@ -92,7 +94,10 @@ def find_place(client: McpClient, scope: Scope, home: Home, project: Path, name:
     if client.has_two_names and not path.exists():
         other = path.with_suffix(".json" if path.suffix == ".jsonc" else ".jsonc")
         path = other if other.exists() else path
-    return Place(client=client, scope=scope, path=path, name=name)
+    named = [Path(value) for value in home.environ.values() if value.startswith("/")]
+    roots = [project] if scope == "project" else [folder for folder in (home.folder, *named) if folder in path.parents]
+    root = max(roots, key=lambda folder: len(folder.parts), default=path.parent)
+    return Place(client=client, scope=scope, path=path, root=root, name=name)
 
 
 def read_entry(place: Place) -> Mapping[str, Any] | None:
@@ -231,17 +236,36 @@ def plan_removal(place: Place) -> Change:
         if any(path.read_bytes() == _encode_text(unpruned, found) for path in find_copies(found)):
             fresh = unpruned
     change = _check_change(place, found, fresh, entry=None, before=before)
-    if fresh.strip() in ("", "{}") and all(_has_entry(place, copy) for copy in find_copies(found)):
-        # It was made for our entry: it was never there without it.
+    if fresh.strip() in ("", "{}") and all(_find_ours(place, copy) for copy in find_copies(found)):
+        # It was made for our entry: it was never there without one of ours.
         return replace(change, data=None)
     return change
 
 
-def _has_entry(place: Place, copy: Path) -> bool:
+def _find_ours(place: Place, path: Path) -> list[tuple[str, Mapping[str, Any]]]:
+    """Our entries in a file."""
     try:
-        return _find_entry(place, _read_document(place, read_file(copy))[1]) is not None
+        servers = take_table(_read_document(place, read_file(path))[1].get(place.client.table))
+    except ClientConfigError:
+        return []
+    tables = {name: take_table(entry) for name, entry in servers.items()}
+    targets = {name: read_target(entry) for name, entry in tables.items()}
+    return [(name, entry) for name, entry in tables.items() if (found := targets[name]) is not None and found.is_ours]
+
+
+def _can_write_again(place: Place, path: Path) -> bool:
+    """Whether a file holds nothing but what `toolstead connect` wrote, so that a copy of it is worth nothing."""
+    try:
+        document = _read_document(place, read_file(path))[1]
     except ClientConfigError:
         return False
+    entries = dict(_find_ours(place, path))
+    for entry in entries.values():
+        target = read_target(entry) or Target()
+        written = [make_entry(place, target, is_free=is_free) for is_free in (False, True)]
+        if entry not in written or not target.environ.keys() <= set(PLACES):
+            return False
+    return document == {place.client.table: entries}
 
 
 def write_change(place: Place, change: Change) -> Path | None:
@@ -254,7 +278,19 @@ def write_change(place: Place, change: Change) -> Path | None:
     # Claude Code writes its file all the time, under this lock.
     has_lock = place.client.name == "claude-code" and place.scope == "user"
     with lock_folder(place.path) if has_lock else nullcontext():
-        return replace_file(change.found, change.data, mode=0o600 if place.scope == "user" else 0o666)
+        copy = replace_file(change.found, change.data, mode=0o600 if place.scope == "user" else 0o666)
+    if change.data is not None:
+        return copy
+    for old in find_copies(change.found):
+        if _can_write_again(place, old):
+            with suppress(OSError):
+                old.unlink()
+    with suppress(OSError):  # a folder holds something else
+        for folder in change.found.target.parents:
+            if place.root not in folder.parents:
+                break
+            folder.rmdir()
+    return copy if copy is not None and copy.exists() else None
 
 
 def show_entry(place: Place, entry: Mapping[str, Any]) -> str:

@@ -252,6 +252,7 @@ def _print_change(request: Request, *, remove: bool) -> int:
 
 def _add_entry(invocation: CommandContext, request: Request) -> int:
     place, proof = request.place, None
+    is_found = bool(place.client.find_trace(request.home))  # before our file is a trace
     plan = partial(plan_connection, place, request.target, is_free=request.is_free)
     change = plan()  # what cannot be changed is said before anything is started
     target = read_target(change.entry or {}) or request.target
@@ -264,11 +265,13 @@ def _add_entry(invocation: CommandContext, request: Request) -> int:
     written = read_entry(place)
     if written != change.entry:
         raise ClientConfigError(f"{place.path} was written, and holds something else by now; try again")
+    notes = [] if is_found else [f"{place.client.title} was not found on this machine; it reads this once it is here."]
+    notes += _note_broken(invocation, request, target) if proof is not None else []
+    notes += _find_notes(request, change, target)
     if request.as_json:
-        notes = _find_notes(request, change, target)
         echo_json({**_as_answer(request, change, copy, target, proof), "notes": notes})
     else:
-        _report_connection(request, change, copy, target, proof)
+        _report_connection(request, change, copy, target, proof, notes=notes)
     return DONE
 
 
@@ -309,7 +312,7 @@ def _put_own_first(request: Request, names: Sequence[str]) -> list[str]:
 
 
 def _report_connection(
-    request: Request, change: Change, copy: Path | None, target: Target, proof: Proof | None
+    request: Request, change: Change, copy: Path | None, target: Target, proof: Proof | None, *, notes: Sequence[str]
 ) -> None:
     place = request.place
     where = "for all your projects" if place.scope == "user" else f"in {request.shorten_path(request.folder)}"
@@ -325,10 +328,25 @@ def _report_connection(
     if copy is not None:
         echo_text(f"  before {request.shorten_path(copy)}")
     click.echo("")
-    for note in _find_notes(request, change, target):
+    for note in notes:
         echo_text(f"Note: {note}")
     echo_text(f"{place.client.next_step}.")
     echo_text(f"Undo: {place.removal_command}")
+
+
+def _note_broken(invocation: CommandContext, request: Request, target: Target) -> list[str]:
+    """What is wrong in the tool files that the command serves: their tools are missing in it."""
+    if target.url or target.python_file:
+        return []
+    from toolstead.tools.sources.json_files import describe_problem
+
+    loaded = invocation.make_stead(ask=False).read_tool_files()
+    problems = [problem for file in loaded for problem in file.problems]
+    if not problems:
+        return []
+    found = describe_problem(problems[0]).replace(f"{request.home.folder}/", "~/")
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return [f"not every tool is there: {found}{more}. After a fix: toolstead tools check"]
 
 
 def _find_notes(request: Request, change: Change, target: Target) -> list[str]:
