@@ -237,6 +237,15 @@ def test_a_tool_that_is_quarantined_or_of_a_stopped_plugin_is_refused_with_the_r
     failed = toolstead("tools", command, "shouty__shout", cwd=project)
     assert "a tool of the plugin shouty, which failed: load: ZeroDivisionError" in failed.stderr
     assert "unknown tool 'nobodys'" in toolstead("tools", command, "nobodys", cwd=project).stderr
+    write(tool_file().with_name("other.json"), shell("find-text", "grep -rn -- {{pattern}} .", "pattern"))
+    other = tool_file().with_name("other.json")
+    other.write_text(other.read_text().rpartition("]")[0] + "}")
+    unread = toolstead("tools", command, "find-text", cwd=project).stderr
+    said = (
+        r"unknown tool 'find-text'.*unknown: other\.json:\d+:\d+: .* ']' is needed here, not '}': the list .* at \d+:"
+    )
+    assert re.search(said, unread), unread
+    assert "other.json" not in toolstead("tools", command, "list-todos", cwd=project).stderr
 
 
 @pytest.mark.parametrize("switch", ["enable", "disable"])
