@@ -355,6 +355,8 @@ def _find_notes(request: Request, change: Change, target: Target) -> list[str]:
     client, entry = request.place.client, change.entry or {}
     if off := describe_switch(entry):
         notes.append(f"the entry says {off}, so {client.title} does not use it until you change that.")
+    if client.free_entry and client.free_entry.items() <= entry.items():
+        notes.append(f"{client.title} calls the tools without asking you; that stays so until --remove.")
     if client.name == "codex" and "default_tools_approval_mode" not in (change.entry or {}):
         notes.append(
             "`codex exec` has no person to ask, and calls only tools that say that they only read (`annotations`,"
