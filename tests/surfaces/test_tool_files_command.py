@@ -456,7 +456,7 @@ def test_a_server_that_was_killed_counts_as_absent(folder: Path) -> None:
         (data / "server.json").write_text(json.dumps({str(folder.resolve()): entry}))
         done = toolstead(folder, "tools", "reload")
         assert done.returncode == 0
-        assert "no server runs for this project" in done.stderr
+        assert "no `toolstead serve` runs here" in done.stderr
         assert ("does not answer any more" in done.stderr) == (pid == os.getpid())
 
 
