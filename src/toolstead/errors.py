@@ -367,12 +367,12 @@ class UnknownToolError(ToolsteadError):
         nearest: Names that look like it, best first.
     """
 
-    def __init__(self, name: str, nearest: tuple[str, ...] = (), *, reason: str = "") -> None:
-        """Say that the name is unknown, or, to a caller who may know it, why it cannot be called."""
+    def __init__(self, name: str, nearest: tuple[str, ...] = (), *, reason: str = "", note: str = "") -> None:
+        """Say that the name is unknown, and a note; or, to a caller who may know it, why it cannot be called."""
         self.name = name
         self.nearest = nearest
         hint = f"; did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
-        super().__init__(reason or f"unknown tool {name[:200]!r}{hint}")
+        super().__init__(reason or f"unknown tool {name[:200]!r}{hint}{note}")
 
 
 class InvalidRequestError(ToolsteadError):

@@ -439,7 +439,8 @@ def test_without_a_server_reload_works_in_the_command_itself(folder: Path) -> No
     write(folder / "tools" / "a.json", shell("a", "true"))
     done = toolstead(folder, "tools", "reload")
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "no server runs for this project; the files were read by this command only\n18 tools\n"
+    said = "the files were read; no `toolstead serve` runs here, and connected clients reload by themselves"
+    assert done.stderr == f"{said}\n18 tools\n"
     (folder / "tools" / "b.json").write_text("nonsense")
     assert toolstead(folder, "tools", "reload").returncode == 1
 
@@ -455,7 +456,7 @@ def test_a_server_that_was_killed_counts_as_absent(folder: Path) -> None:
         (data / "server.json").write_text(json.dumps({str(folder.resolve()): entry}))
         done = toolstead(folder, "tools", "reload")
         assert done.returncode == 0
-        assert "no server runs for this project" in done.stderr
+        assert "no `toolstead serve` runs here" in done.stderr
         assert ("does not answer any more" in done.stderr) == (pid == os.getpid())
 
 

@@ -12,10 +12,11 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -73,7 +74,13 @@ _VERBOSE = "Log more to stderr; twice for everything."
 
 
 class CommandGroup(click.Group):
-    """A group of commands: an unknown one is answered with the nearest, and its page cuts no sentence."""
+    """A group of commands: an unknown one is answered with the nearest, and its page cuts no sentence.
+
+    Attributes:
+        known_elsewhere: What to say about words that people try, and that are no commands.
+    """
+
+    known_elsewhere: Mapping[str, str] = MappingProxyType({})
 
     def describe_commands(self) -> dict[str, str]:
         """Each command with a line about it."""
@@ -85,7 +92,9 @@ class CommandGroup(click.Group):
         """Find a command, suggesting the nearest for an unknown one."""
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
-            hint = suggest(args[0], known, otherwise=f"there are: {', '.join(known)}.")
+            hint = self.known_elsewhere.get(args[0]) or suggest(
+                args[0], known, otherwise=f"there are: {', '.join(known)}."
+            )
             ctx.fail(f"no such command {args[0]!r}. {hint[:1].upper()}{hint[1:]}")
         return super().resolve_command(ctx, args)
 
@@ -101,6 +110,8 @@ class CommandGroup(click.Group):
 
 class LazyGroup(CommandGroup):
     """The group of all commands, which are imported only when they run."""
+
+    known_elsewhere = MappingProxyType({"disconnect": "Write it so: toolstead connect CLIENT --remove"})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All commands, in the order of their use."""

@@ -27,6 +27,7 @@ from toolstead.console.cli.group import (
     common_options,
     count_noun,
     echo_json,
+    echo_text,
     examples,
     json_option,
     run_with_client,
@@ -64,6 +65,7 @@ _OPEN_KEYS = frozenset(
     )
 )
 """Keywords that say themselves which other names a schema takes."""
+_EMPTY_KEYS = frozenset({"$schema", "additionalProperties", "description", "properties", "required", "title", "type"})
 
 output_option = click.option(
     "-o",
@@ -167,10 +169,15 @@ async def show_tool(tools: Tools, *, name: str, given: str | None, as_json: bool
         if not tool["enabled"]:
             click.echo(f"It is switched off. Switch it on: toolstead tools enable {name}")
         click.echo(textwrap.fill(tool["description"], terminal_width(), replace_whitespace=False))
-        for title, schema in (("Input", tool["inputSchema"]), ("Output", tool.get("outputSchema"))):
-            if schema is not None:
-                click.echo(f"\n{title}")
-                _print_schema(schema)
+        if isinstance(tools, InProcessTools) and (runs := tools.describe_handler(name)):
+            click.echo()
+            echo_text(f"  runs   {runs}")
+            echo_text(f"  file   {tool['origin']}")
+        click.echo("\nInput")
+        _print_schema(tool["inputSchema"], empty="no parameters")
+        if (schema := tool.get("outputSchema")) is not None:
+            click.echo("\nOutput")
+            _print_schema(schema, empty="an object")
 
 
 @tools.command(
@@ -254,7 +261,8 @@ async def reload_tools(client: SteadClient, *, as_json: bool) -> int:
     else:
         if client.lost_server is not None:
             click.echo(f"the server at {client.lost_server} does not answer any more", err=True)
-        click.echo("no server runs for this project; the files were read by this command only", err=True)
+        said = "the files were read; no `toolstead serve` runs here, and connected clients reload by themselves"
+        click.echo(said, err=True)
     if as_json:
         echo_json(answer)
     else:
@@ -272,6 +280,10 @@ def _ask_at_terminal(tools: Tools) -> AbstractAsyncContextManager[object]:
     return ApprovalPrompts(InProcessApprovals(tools.stead))
 
 
+tools.known_elsewhere = {
+    "remove": "Delete the tool's file, which `toolstead tools show NAME` names; or switch it off: toolstead tools"
+    " disable NAME."
+}
 for command in (new_tool, check_files, test_files, print_schema):
     tools.add_command(command)
 for name in ("enable", "disable", "reload", "result", "schema"):  # the page has them in the order of their use
@@ -318,6 +330,7 @@ def _mention_unknown(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> N
 
 
 def _print_table(tools: Sequence[Mapping[str, Any]]) -> None:
+    tools = sorted(tools, key=lambda tool: not str(tool.get("origin", "")).endswith(".json"))  # a person's own first
     rows = [
         (
             tool["name"],
@@ -340,8 +353,11 @@ def _describe_source(tool: Mapping[str, Any]) -> str:
     return f"{source} {owner}" if owner else source
 
 
-def _print_schema(schema: Any) -> None:
+def _print_schema(schema: Any, *, empty: str) -> None:
     properties: dict[str, Any] = schema.get("properties") or {}
+    if not properties and schema.keys() <= _EMPTY_KEYS and schema.get("additionalProperties") in (None, False):
+        click.echo(f"  {empty}")
+        return
     simple = properties and all(isinstance(item, dict) and "type" in item for item in properties.values())
     if not simple:
         click.echo(textwrap.indent(json.dumps(schema, indent=2), "  "))

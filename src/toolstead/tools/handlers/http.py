@@ -145,6 +145,10 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True):
     def __hash__(self) -> int:
         return hash(self.config.url)
 
+    def describe(self) -> str:
+        """The method and the address, as the file has them."""
+        return f"{self.method} {self.config.url}"
+
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
         """Send the request for validated arguments."""
         mask = Mask.for_call(self.secrets, self.surroundings.environ, ctx.logger)
