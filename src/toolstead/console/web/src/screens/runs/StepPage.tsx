@@ -3,6 +3,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 
 import { api, take, type Shape } from "../../api/client";
+import { readLog } from "../../api/log";
 import { count, formatCost, formatDuration, formatNumber } from "../../ui/format";
 import { Code, Empty, ErrorNotice, Facts, Json, Loading, PageHead } from "../../ui/parts";
 import { Status } from "../../ui/Status";
@@ -19,7 +20,7 @@ export function StepPage({ run, number }: { run: string; number: number }): Reac
   });
   const calls = useQuery({
     queryKey: ["events", "calls", run],
-    queryFn: () => take(api.GET("/api/events/log", { params: { query: { run, type: "tool_use,tool_result,approval.requested,approval.resolved", limit: "500" } } })),
+    queryFn: () => readLog({ run, type: "tool_use,tool_result,approval.requested,approval.resolved", limit: "500" }),
   });
   const step = data?.steps.find((one) => one.number === number);
   const back = { to: `/runs/${encodeURIComponent(run)}`, name: "The run" };
