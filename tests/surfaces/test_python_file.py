@@ -184,7 +184,7 @@ async def test_a_tool_that_became_bad_keeps_its_last_good_version_and_the_log_sa
         await wire.shake_hands()
         assert await names(wire) == ["one", "two"]
         file.write_text(TWO.replace("    'Two.'\n", ""))
-        fault = "my_tools.py:9: tool 'two': description: a sentence for the model is needed"
+        fault = "my_tools.py:9: tool 'two': description: it has no docstring; write one sentence"
         await wire.program.stderr_with(fault)
         file.write_text(TWO.replace("    'Two.'\n", "").replace("def one", "def three"))
         await until(lambda: listed(wire, ["two", "three"]))
@@ -238,6 +238,26 @@ async def test_a_file_is_served_over_http_and_does_not_pass_for_the_projects_ser
         assert (states["plan"], states["loud"]) == ("running", "failed")
 
 
+async def test_a_bad_tool_of_a_served_file_is_named_with_its_line_by_every_command(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "my_tools.py").write_text(TWO.replace("    'Two.'\n", ""))
+    reason = "description: it has no docstring; write one sentence that tells the model what it does"
+    async with running(
+        [*TOOLSTEAD, "serve", "my_tools.py", "--port", "0"], errors=tmp_path / "log", cwd=tmp_path
+    ) as one:
+        url = (await one.stderr_with("docs  http")).partition("MCP   ")[2].split()[0].removesuffix("/mcp")
+        listed = await asyncio.to_thread(run, tmp_path, "tools", "list", "--url", url)
+        assert (listed.returncode, listed.stdout.splitlines()[1].split()[0]) == (0, "one")
+        assert f"quarantined: {tmp_path}/my_tools.py:9: tool 'two': {reason}" in listed.stderr
+        for word, place in (
+            ("reload", "my_tools.py:9: tool 'two'"),
+            ("show", "two is not offered: my_tools.py:9"),
+            ("call", "two is not offered: my_tools.py:9"),
+        ):
+            words = ["tools", word, *(["two"] if word != "reload" else []), "--url", url]
+            said = await asyncio.to_thread(run, tmp_path, *words)
+            assert f"{place}: {reason}" in said.stdout + said.stderr
+
+
 OWN = """
 from toolstead import Toolstead, tool
 
@@ -286,8 +306,8 @@ async def test_a_file_with_a_stead_of_its_own_is_served_as_that_says(crowded: Pa
         (
             "from toolstead import tool\n\n@tool\ndef f():\n    return 1\n",
             (
-                "bad.py cannot be served: tool 'f': description: a sentence for the model is needed; @tool takes the "
-                "docstring (HERE/bad.py:3)"
+                "bad.py cannot be served: tool 'f': description: it has no docstring; write one sentence that tells "
+                "the model what it does (HERE/bad.py:3)"
             ),
         ),
         (

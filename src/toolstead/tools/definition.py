@@ -12,7 +12,7 @@ import msgspec
 
 from toolstead.errors import DefinitionError, DuplicateToolError, SchemaError
 from toolstead.plugins.contract import PluginContext, Tool
-from toolstead.plugins.field_check import is_async
+from toolstead.plugins.field_check import explain_no_description, is_async
 from toolstead.schema.compiled import (
     CompiledSchema,
     Documents,
@@ -118,9 +118,7 @@ def define_tool(
         )
     _check_name(tool.name)
     if not isinstance(tool.description, str) or not tool.description.strip():  # pyright: ignore[reportUnnecessaryIsInstance] - as above
-        raise DefinitionError(
-            tool=tool.name, field="description", reason="a sentence for the model is needed; @tool takes the docstring"
-        )
+        raise DefinitionError(tool=tool.name, field="description", reason=explain_no_description(tool))
     if len(tool.description) > LONGEST_DESCRIPTION:
         raise DefinitionError(
             tool=tool.name,

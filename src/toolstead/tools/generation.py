@@ -221,7 +221,7 @@ class Generation(ToolView, frozen=True, kw_only=True):
         problem = self.find_quarantined(name)
         if problem is None or self.visibility.reason_hidden(name) is not None:
             return None
-        return f"{name} is not in use: {_describe_place(problem)}: {problem.message}"[:MOST_EXPLAINED]
+        return f"{name} is not offered: {_describe_place(problem)}: {problem.message}"[:MOST_EXPLAINED]
 
     def find_quarantined(self, name: str) -> Problem | None:
         """What is wrong with a tool of this name that is not here for that reason."""
@@ -231,7 +231,7 @@ class Generation(ToolView, frozen=True, kw_only=True):
 def _describe_place(problem: Problem) -> str:
     """Where a problem is, short: models read it, and the whole path is in the list of what is quarantined."""
     file = problem.source.rpartition("/")[2]
-    return file if problem.line is None else f"{file}:{problem.line}:{problem.column}"
+    return ":".join(str(part) for part in (file, problem.line, problem.column) if part is not None)
 
 
 class ViewRule(msgspec.Struct, frozen=True, kw_only=True):

@@ -368,7 +368,7 @@ def _print_result(result: Mapping[str, Any], status: int, *, as_json: bool, outp
 
 def _describe_problem(problem: Mapping[str, Any]) -> str:
     """What was quarantined, in the format of compiler messages."""
-    place = f"{problem['source']}:{problem['line']}:{problem['column']}" if "line" in problem else problem["source"]
+    place = ":".join(str(problem[key]) for key in ("source", "line", "column") if key in problem)
     tool = f"tool {problem['toolName']!r}: " if "toolName" in problem else ""
     return f"{escape_unseen(place)}: {tool}{problem['message']}"
 
