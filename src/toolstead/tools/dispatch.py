@@ -23,6 +23,7 @@ from toolstead.concurrency.suspended_coroutine import (
     start_coroutine,
 )
 from toolstead.errors import RefusedError, StorageError, ToolError, UnknownToolError
+from toolstead.plugins.health import describe_crash
 from toolstead.plugins.tool_meta import Client, Progress, ToolMeta
 from toolstead.schema.compiled import CompiledSchema
 from toolstead.tools.definition import RegisteredTool
@@ -347,6 +348,15 @@ def _caller_gave_up() -> bool:
     return task is None or task.cancelling() > 0
 
 
+def _log_cause(registered: RegisteredTool, call_id: str, error: ToolError) -> None:
+    """Log what a tool's refusal was raised from, which the model does not read; with debug lines, the traceback."""
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        what = describe_crash(cause, registered.info.provenance.origin)
+        trace = error if logger.isEnabledFor(logging.DEBUG) else None
+        logger.warning("call %s: the cause of %s's failure: %s", call_id, registered.tool.name, what, exc_info=trace)
+
+
 def _explain_failure(registered: RegisteredTool, call_id: str, error: BaseException) -> ToolResult:
     """Convert what a handler raised into a result that the model may read."""
     name = registered.tool.name
@@ -354,6 +364,7 @@ def _explain_failure(registered: RegisteredTool, call_id: str, error: BaseExcept
         case RefusedError():
             return ToolResult.error(str(error), Failure.REFUSED)
         case ToolError():
+            _log_cause(registered, call_id, error)
             return ToolResult.error(str(error), Failure.TOOL)
         case StorageError():
             logger.log(error.log_level, "call %s: %s could not use the database: %s", call_id, name, error)

@@ -155,7 +155,7 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True):
             async with deadline:
                 return await self._send_request(request, mask, end)
         except ToolError as error:
-            raise type(error)(mask(str(error))) from error
+            raise type(error)(mask(str(error))) from None  # its cause may show a secret
         except TimeoutError:
             if not deadline.expired():
                 raise
