@@ -20,6 +20,7 @@ from toolstead.concurrency.suspended_coroutine import (
     DeadlineError,
     IgnoredCancellationError,
     SuspendedCoroutine,
+    UnendingThreadError,
     start_coroutine,
 )
 from toolstead.errors import RefusedError, StorageError, ToolError, UnknownToolError
@@ -211,7 +212,7 @@ class Dispatcher:
             raise
         except BaseException as error:  # whatever else a handler raises is explained and logged, `sys.exit()` too
             if isinstance(error, asyncio.CancelledError) and _caller_gave_up():
-                how = f", {_ABANDONED}" if isinstance(error.__cause__, IgnoredCancellationError) else ""
+                how = _describe_cancellation(error)
                 cancelled = ToolResult.error(f"{name} was cancelled{how}", Failure.CANCELLED)
                 self._report_failure(registered, self._id_of(meta, caller), cancelled, started, caller)
                 if self._record is not None:
@@ -346,6 +347,17 @@ def _caller_gave_up() -> bool:
     """Whether this task was cancelled; otherwise something that the handler waited for was, and it is a crash."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
+
+
+def _describe_cancellation(error: asyncio.CancelledError) -> str:
+    """What is to be said of a handler whose caller left; one in a thread is named by that, should it not end soon."""
+    match error.__cause__:
+        case UnendingThreadError():
+            return ": its caller left"
+        case IgnoredCancellationError():
+            return f", {_ABANDONED}"
+        case _:
+            return ""
 
 
 def _log_cause(registered: RegisteredTool, call_id: str, error: ToolError) -> None:
