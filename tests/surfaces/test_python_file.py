@@ -134,6 +134,20 @@ async def test_what_a_file_prints_without_flushing_never_reaches_the_wire_and_is
         assert wire.program.stderr.endswith("in a call\nat the end\n")
 
 
+async def test_what_a_served_tool_prints_is_in_a_file_at_once(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    command = [*TOOLSTEAD, "serve", "noisy.py", "--port", "0"]
+    with (tmp_path / "out").open("wb") as out:
+        async with running(
+            command, errors=tmp_path / "log", cwd=tmp_path, env={"PYTHONUNBUFFERED": ""}, stdout=out.fileno()
+        ) as program:
+            said = await program.stderr_with("docs  http")
+            client = Client(said.partition("MCP   ")[2].split()[0].removesuffix("/mcp"))
+            await client.call("chat", {})
+            client.leave()
+    assert (tmp_path / "out").read_text() == "in a call\n"
+
+
 @pytest.mark.parametrize("wait", [False, True])
 async def test_a_tool_that_exits_is_a_crash_of_its_own_and_the_server_goes_on(
     wait: bool, home: Path, tmp_path: Path
