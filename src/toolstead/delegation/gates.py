@@ -31,6 +31,7 @@ from toolstead.processes.capture import Capture
 from toolstead.processes.environment import select_environment
 from toolstead.processes.program_run import run_captured
 from toolstead.schema.compiled import compile_schema
+from toolstead.schema.explanation import rename_whole
 from toolstead.tools.handlers.pinned import Pinned
 from toolstead.tools.handlers.template import TemplateError
 from toolstead.tools.validation import UNVALIDATED
@@ -173,7 +174,7 @@ class TaskGates:
             return GateResult(gate=SCHEMA_GATE, passed=True)
         if problems[0].startswith(UNVALIDATED):
             return _unknown(SCHEMA_GATE, problems[0].partition(": ")[2])
-        reasons = "\n".join(problem.replace("(arguments)", "(answer)", 1) for problem in problems)
+        reasons = "\n".join(rename_whole(problems, "(answer)"))
         return _rejected(SCHEMA_GATE, "the JSON in the answer does not fit its schema", clean_output(reasons))
 
 

@@ -27,6 +27,7 @@ from toolstead.errors import RefusedError, StorageError, ToolError, UnknownToolE
 from toolstead.plugins.health import describe_crash
 from toolstead.plugins.tool_meta import Client, Progress, ToolMeta
 from toolstead.schema.compiled import CompiledSchema
+from toolstead.schema.explanation import rename_whole
 from toolstead.tools.definition import RegisteredTool
 from toolstead.tools.gates import Approve, ApprovingClient, Gate, Gates, Observer
 from toolstead.tools.output import BadResultError, cap_result, convert_answer
@@ -290,7 +291,7 @@ class Dispatcher:
         """Why a structured answer does not fit the output schema."""
         if result.structured is None:
             return ["it has no structured answer"]
-        return await self.validator.find_problems(schema, result.structured)
+        return rename_whole(await self.validator.find_problems(schema, result.structured), "(answer)")
 
     def _unknown_tool(self, name: str, caller: Caller) -> UnknownToolError:
         error = self._registry.find_callers_view(caller).unknown_tool(name)

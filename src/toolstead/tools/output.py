@@ -8,7 +8,8 @@ from contextlib import suppress
 from types import GeneratorType
 from typing import Any, cast, get_args
 
-from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+from toolstead.plugins.field_check import describe_kind
+from toolstead.types.content import NO_BYTES, Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 from toolstead.types.result import ToolResult
 
 _LONGEST_NOTE = 160
@@ -42,12 +43,21 @@ def convert_answer(value: Any) -> ToolResult:
             return _of_json(cast("Any", value))
         case Mapping():
             return _of_json(dict(cast("Mapping[Any, Any]", value)))
+        case None:
+            raise BadResultError(
+                'None; return text, such as "", or JSON, or let the annotation of the function allow it: `-> None`, '
+                "`-> … | None`"
+            )
+        case bytes() | bytearray():
+            raise BadResultError(f"{type(value).__name__}; {NO_BYTES}")
         case _:
             made = None
             with suppress(*_NO_JSON):
                 made = _make_json(value)
             if made is None:
-                raise BadResultError(f"{type(value).__name__}; text, a ToolResult or a JSON value is needed")
+                raise BadResultError(
+                    f"{describe_kind(value)}; return text, content such as an Image, a ToolResult or JSON"
+                )
             return convert_answer(made)
 
 
