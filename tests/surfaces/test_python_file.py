@@ -331,6 +331,22 @@ async def test_a_file_with_a_stead_of_its_own_is_served_as_that_says(crowded: Pa
                 "positional-only ones cannot be filled (HERE/bad.py:3)"
             ),
         ),
+        (
+            "from mcp.server.fastmcp import FastMCP",
+            (
+                "bad.py cannot be served: ModuleNotFoundError: mcp.server.fastmcp (HERE/bad.py:1): Toolstead takes the "
+                "place of FastMCP: write `from toolstead import tool`, put @tool above each function, and leave out "
+                "`FastMCP(…)` and its `run()`"
+            ),
+        ),
+        (
+            "import pydantic.of_another_version",
+            (
+                "bad.py cannot be served: ModuleNotFoundError: No module named 'pydantic.of_another_version' "
+                f"(HERE/bad.py:1); this toolstead runs in the environment {sys.prefix}, whose 'pydantic' has no such "
+                "module"
+            ),
+        ),
         ("import sys\nsys.exit(3)", "bad.py cannot be served: SystemExit: 3 (HERE/bad.py:2)"),
         (
             "answer = 42",

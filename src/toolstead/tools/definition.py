@@ -110,6 +110,12 @@ def define_tool(
     Raises:
         DefinitionError: A field is bad; it says which, and what would be right.
     """
+    if isinstance(tool, list | tuple):
+        raise DefinitionError(
+            tool=f"<{type(tool).__name__}>",
+            field="tool",
+            reason="give the tools themselves, not a list: register(*tools)",
+        )
     if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance] - definitions come from people
         raise DefinitionError(
             tool=escape_unseen(str(getattr(tool, "__name__", tool))[:80]),

@@ -378,7 +378,7 @@ def _explain_failure(registered: RegisteredTool, call_id: str, error: BaseExcept
             return ToolResult.error(str(error), Failure.REFUSED)
         case ToolError():
             _log_cause(registered, call_id, error)
-            return ToolResult.error(str(error), Failure.TOOL)
+            return ToolResult.error(str(error) or f"{name} failed, and does not say why", Failure.TOOL)
         case StorageError():
             logger.log(error.log_level, "call %s: %s could not use the database: %s", call_id, name, error)
             what = "the database cannot be reached" if error.is_away else "the database could not be read or written"

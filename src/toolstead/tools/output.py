@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import GeneratorType
@@ -13,6 +14,7 @@ from toolstead.types.content import NO_BYTES, Audio, Content, EmbeddedResource, 
 from toolstead.types.result import ToolResult
 
 _LONGEST_NOTE = 160
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(\s*;.*)?", re.ASCII)
 _CONTENT: frozenset[type] = frozenset(get_args(Content))
 _NO_JSON = (TypeError, ValueError, RecursionError)
 
@@ -145,11 +147,14 @@ def _check_result(result: ToolResult) -> ToolResult:
 def _check_part(part: Any) -> None:
     """Check the types of each part's fields: transports and `cap` rely on them."""
     match part:
+        case Image(data=bytes(), mime_type=str() as kind) | Audio(data=bytes(), mime_type=str() as kind):
+            if _MEDIA_TYPE.fullmatch(kind) is None:
+                name = type(part).__name__
+                usual = "image/png" if name == "Image" else "audio/wav"
+                raise BadResultError(f"{name} with mime_type={kind[:80]!r}; a media type is needed, such as {usual!r}")
         case (
             Text(text=str())
             | ResourceLink(uri=str(), name=str(), description=str() | None, mime_type=str() | None)
-            | Image(data=bytes(), mime_type=str())
-            | Audio(data=bytes(), mime_type=str())
             | EmbeddedResource(uri=str(), content=str() | bytes(), mime_type=str() | None)
         ):
             pass

@@ -161,6 +161,11 @@ def test_what_is_no_tool_at_all_is_refused(bad: Any) -> None:
     assert caught.value.tool
 
 
+def test_a_list_of_tools_in_the_place_of_tools_is_refused_with_the_call_that_is_right() -> None:
+    with pytest.raises(DefinitionError, match=r"give the tools themselves, not a list: register\(\*tools\)"):
+        define_tool([], HERE, PluginContext(name="p"))  # pyright: ignore[reportArgumentType] - wrong on purpose
+
+
 def test_a_refusal_never_repeats_a_huge_name() -> None:
     for name in ("x" * 1_000_000, " " * 1_000_000):
         assert len(str(refusal(name=name))) < 300
