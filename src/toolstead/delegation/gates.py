@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 from toolstead.agents.gate_definition import CommandGate, FilesGate, InvalidGateError, read_gate
 from toolstead.agents.prompt_answer import NoJsonError, find_json
 from toolstead.agents.prompt_tool import FindProblems
+from toolstead.concurrency.suspended_coroutine import render_seconds
 from toolstead.delegation.feedback import MOST_FEEDBACK, clean_output, normalise_defect, shorten_middle
 from toolstead.delegation.gate_files import LongSearchError, find_missing
 from toolstead.errors import SchemaError
@@ -149,7 +150,7 @@ class TaskGates:
         except TimeoutError:
             if not deadline.expired():
                 raise
-            ending = f"it did not end within {gate.timeout:g} seconds, and was ended"
+            ending = f"it did not end within {render_seconds(gate.timeout)}, and was ended"
             # Without its output: how far it came until then differs from run to run.
             return _rejected(label, ending, clean_output(output.text), defect="")
         except OSError as error:

@@ -21,6 +21,7 @@ from toolstead.concurrency.suspended_coroutine import (
     IgnoredCancellationError,
     SuspendedCoroutine,
     UnendingThreadError,
+    render_seconds,
     start_coroutine,
 )
 from toolstead.errors import RefusedError, StorageError, ToolError, UnknownToolError
@@ -295,7 +296,7 @@ class Dispatcher:
 
     def _unknown_tool(self, name: str, caller: Caller) -> UnknownToolError:
         error = self._registry.find_callers_view(caller).unknown_tool(name)
-        logger.warning("%s (thread %s)", error, caller.thread_id)
+        logger.warning("%s%s", error, _name_thread(caller, " (thread %s)"))
         call_id = caller.call_id or self._new_id()
         self._emit_result(call_id, error.name, ToolResult.error(str(error)), perf_counter(), caller)
         if self._record is not None:
@@ -309,11 +310,11 @@ class Dispatcher:
         self, registered: RegisteredTool, call_id: str, result: ToolResult, started: float, caller: Caller
     ) -> None:
         logger.warning(
-            "call %s: %s failed (%s) in thread %s: %s",
+            "call %s: %s failed (%s)%s: %s",
             call_id,
             registered.tool.name,
             result.failure or Failure.TOOL,
-            caller.thread_id,
+            _name_thread(caller, " in thread %s"),
             result.text[:SHOWN_IN_LOG],
         )
         self._emit_result(call_id, registered.tool.name, result, started, caller)
@@ -335,6 +336,11 @@ class Dispatcher:
 
     def _new_id(self) -> str:
         return f"call_{self._prefix}_{next(self._numbers)}"
+
+
+def _name_thread(caller: Caller, words: str) -> str:
+    """A call's thread for the log; the one of callers that name none says nothing."""
+    return "" if caller.thread_id == ANONYMOUS.thread_id else words % caller.thread_id
 
 
 def _event_details(caller: Caller, **data: Any) -> dict[str, Any]:
@@ -389,7 +395,9 @@ def _explain_failure(registered: RegisteredTool, call_id: str, error: BaseExcept
                 how = "; it goes on in the background and may still take effect: check before calling it again"
             elif error.was_abandoned:
                 how = f", {_ABANDONED}"
-            return ToolResult.error(f"{name} did not finish within {error.seconds:g} seconds{how}", Failure.TIMEOUT)
+            return ToolResult.error(
+                f"{name} did not finish within {render_seconds(error.seconds)}{how}", Failure.TIMEOUT
+            )
         case _:
             origin = registered.info.provenance.origin
             logger.error("crash %s: tool %r (%s)", call_id, name, origin, exc_info=error)

@@ -15,7 +15,14 @@ import click
 
 from toolstead.app.server_file import ServerAddress
 from toolstead.app.stead import Toolstead
-from toolstead.console.cli.group import common_options, count_noun, examples, file_argument, log_format_option
+from toolstead.console.cli.group import (
+    WholeNumber,
+    common_options,
+    count_noun,
+    examples,
+    file_argument,
+    log_format_option,
+)
 from toolstead.console.cli.invocation import CommandContext, collect_seldom
 from toolstead.console.cli.log_lines import LogFormat
 from toolstead.errors import PortTakenError
@@ -37,7 +44,7 @@ MOST_PROFILES = 10
     ),
 )
 @click.option("--host", metavar="HOST", help="The address to bind; not loopback needs a token.")
-@click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="The port; 0 picks a free one.")
+@click.option("--port", type=WholeNumber(0, 65_535), metavar="N", help="The port; 0 picks a free one.")
 @click.option("--dev", is_flag=True, help="Trust this project, and every change of it while this runs: for authors.")
 @click.option("--no-fast-path", is_flag=True, help="Leave every MCP message to the MCP SDK.")
 @log_format_option
