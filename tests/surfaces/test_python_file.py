@@ -252,6 +252,17 @@ async def test_a_file_is_served_over_http_and_does_not_pass_for_the_projects_ser
         assert (states["plan"], states["loud"]) == ("running", "failed")
 
 
+def test_a_files_tools_are_listed_and_called_in_this_process(crowded: Path, tmp_path: Path) -> None:
+    listed = run(tmp_path, "tools", "list", "--json", "--file", str(crowded))
+    assert [one["name"] for one in json.loads(listed.stdout)["tools"]] == ["shout", "by-hand", "books__diary"]
+    called = run(tmp_path, "tools", "call", "shout", "text=hi", "times=2", "--file", str(crowded))
+    assert (called.returncode, called.stdout) == (0, "HI HI\n")
+    assert "neither is this" in called.stderr
+    refused = run(tmp_path, "tools", "list", "--file", str(crowded), "--url", "http://127.0.0.1:1")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "leave out --url, or --file" in refused.stderr
+
+
 async def test_a_bad_tool_of_a_served_file_is_named_with_its_line_by_every_command(home: Path, tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(TWO.replace("    'Two.'\n", ""))
     reason = "description: it has no docstring; write one sentence that tells the model what it does"

@@ -233,8 +233,8 @@ def _refuse_python(command: str, paths: Sequence[Path]) -> None:
     for path in paths:
         if path.suffix == ".py":
             raise click.UsageError(
-                f"{path} is Python; `tools {command}` reads tool files (JSON); `toolstead serve {path}` reports its "
-                "problems"
+                f"{path} is Python; `tools {command}` reads tool files (JSON); `toolstead tools list --file "
+                f"{path}` reports its problems"
             )
 
 

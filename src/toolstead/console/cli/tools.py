@@ -9,6 +9,7 @@ import shlex
 import textwrap
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,17 +93,30 @@ def tools() -> None:
 def _tool_command(
     command: Callable[..., Coroutine[Any, Any, int | None]], *, level: int = logging.ERROR
 ) -> Callable[..., int | None]:
-    """A command that is given the tools of this project, in this process; with `--url`, those of a server."""
+    """A command that is given the tools of this project, in this process; with `--url`, those of a server.
 
+    With `--file`, those of a Python file, as `toolstead serve FILE.py` offers them.
+    """
+
+    @click.option(
+        "--file",
+        type=click.Path(path_type=Path),
+        metavar="FILE.py",
+        help="The tools of this Python file, and no others, in this process.",
+    )
     @url_option
     @common_options
     @functools.wraps(command)
-    def run_command(invocation: CommandContext, *, url: str | None, **given: Any) -> int | None:
+    def run_command(invocation: CommandContext, *, url: str | None, file: Path | None, **given: Any) -> int | None:
+        if url is not None and file is not None:
+            raise click.UsageError(f"--url names a server, and --file a file; leave out --url, or --file {file}")
+        served = replace(invocation, file=file)
+
         async def ask_client(client: SteadClient) -> int | None:
             return await command(client.tools, **given)
 
         async def ask_stead() -> int | None:
-            async with invocation.make_stead() as stead:
+            async with served.make_stead() as stead:
                 return await command(InProcessTools(stead), **given)
 
         if url is not None:
@@ -179,6 +193,7 @@ async def show_tool(tools: Tools, *, name: str, given: str | None, as_json: bool
         "toolstead tools call git-status",
         "toolstead tools call file-reader path=README.md endLine=5",
         "toolstead tools call file-reader path=logo.png -o logo.png",
+        "toolstead tools call shout text=hi --file my_tools.py",
         """echo '{"path": "README.md"}' | toolstead tools call file-reader --input -""",
     ),
 )
