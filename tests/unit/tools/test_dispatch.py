@@ -112,6 +112,7 @@ async def test_a_handler_that_changes_its_arguments_changes_nothing_of_the_calle
     ("handler", "failure", "said"),
     [
         (raising(ToolError("no such row; try id 7")), Failure.TOOL, "no such row; try id 7"),
+        (raising(ToolError("")), Failure.TOOL, "t failed, and does not say why"),
         (raising(RefusedError("outside the project")), Failure.REFUSED, "outside the project"),
         (raising(RuntimeError("secret detail")), Failure.CRASH, "t crashed (id call_"),
         (raising(TimeoutError("mine")), Failure.CRASH, "t crashed (id call_"),
