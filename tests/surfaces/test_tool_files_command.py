@@ -82,6 +82,14 @@ def test_check_looks_at_the_files_and_folders_that_are_named(folder: Path) -> No
     done = toolstead(folder, "tools", "check", "nothing.json")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no such file or folder: nothing.json" in done.stderr
+    (folder / "kit.py").write_text("")
+    for command in ("check", "test"):
+        done = toolstead(folder, "tools", command, "kit.py")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert (
+            f"kit.py is Python; `tools {command}` reads tool files (JSON); `toolstead tools list --file kit.py`"
+            in done.stderr
+        )
 
 
 def test_check_without_paths_reads_a_projects_files_as_they_are_approved_or_not(folder: Path) -> None:

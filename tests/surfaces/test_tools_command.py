@@ -237,7 +237,7 @@ def test_a_tool_that_is_quarantined_or_of_a_stopped_plugin_is_refused_with_the_r
     toolstead("plugins", "disable", "shouty", cwd=project)
     refused = toolstead("tools", command, "list-todos", cwd=project)
     assert (refused.returncode, refused.stdout) == (2, "")
-    said = r"list-todos is not in use: mine\.json:\d+:\d+: .*\{\{patern\}\} is no .*did you mean 'pattern'\?"
+    said = r"list-todos is not offered: mine\.json:\d+:\d+: .*\{\{patern\}\} is no .*did you mean 'pattern'\?"
     assert re.search(said, refused.stderr), refused.stderr
     off = toolstead("tools", command, "shouty__shout", cwd=project)
     assert off.returncode == 2

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from toolstead.errors import DefinitionError
 from toolstead.plugins.contract import HOOKS, Hooks, Plugin, Tool
-from toolstead.plugins.field_check import bad_field, check_function, describe_kind, show_value
+from toolstead.plugins.field_check import bad_field, check_function, describe_kind, explain_no_description, show_value
 from toolstead.plugins.names import BETWEEN, LONGEST_TOOL_NAME, NAME, qualify_name
 from toolstead.plugins.prompt_definition import check_instructions, check_prompts, check_resources
 from toolstead.plugins.settings import check_settings_class
@@ -134,7 +134,7 @@ def _check_tool(plugin: str, tool: Tool) -> None:
     """Check what would make the tool useless; the registry checks the rest, and may quarantine one tool."""
     description: Any = tool.description
     if not isinstance(description, str) or not description.strip():
-        raise bad_field(plugin, "tools", f"{tool.name!r}: description: a sentence for the model is needed")
+        raise bad_field(plugin, "tools", f"{tool.name!r}: description: {explain_no_description(tool)}")
     check_function(plugin, "tools", tool.handler, ("ctx", "input", "meta"), where=f"{tool.name!r}: handler: ")
     try:
         schema = tool.schema

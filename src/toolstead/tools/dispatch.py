@@ -20,11 +20,15 @@ from toolstead.concurrency.suspended_coroutine import (
     DeadlineError,
     IgnoredCancellationError,
     SuspendedCoroutine,
+    UnendingThreadError,
+    render_seconds,
     start_coroutine,
 )
 from toolstead.errors import RefusedError, StorageError, ToolError, UnknownToolError
+from toolstead.plugins.health import describe_crash
 from toolstead.plugins.tool_meta import Client, Progress, ToolMeta
 from toolstead.schema.compiled import CompiledSchema
+from toolstead.schema.explanation import rename_whole
 from toolstead.tools.definition import RegisteredTool
 from toolstead.tools.gates import Approve, ApprovingClient, Gate, Gates, Observer
 from toolstead.tools.output import BadResultError, cap_result, convert_answer
@@ -210,7 +214,7 @@ class Dispatcher:
             raise
         except BaseException as error:  # whatever else a handler raises is explained and logged, `sys.exit()` too
             if isinstance(error, asyncio.CancelledError) and _caller_gave_up():
-                how = f", {_ABANDONED}" if isinstance(error.__cause__, IgnoredCancellationError) else ""
+                how = _describe_cancellation(error)
                 cancelled = ToolResult.error(f"{name} was cancelled{how}", Failure.CANCELLED)
                 self._report_failure(registered, self._id_of(meta, caller), cancelled, started, caller)
                 if self._record is not None:
@@ -288,11 +292,11 @@ class Dispatcher:
         """Why a structured answer does not fit the output schema."""
         if result.structured is None:
             return ["it has no structured answer"]
-        return await self.validator.find_problems(schema, result.structured)
+        return rename_whole(await self.validator.find_problems(schema, result.structured), "(answer)")
 
     def _unknown_tool(self, name: str, caller: Caller) -> UnknownToolError:
         error = self._registry.find_callers_view(caller).unknown_tool(name)
-        logger.warning("%s (thread %s)", error, caller.thread_id)
+        logger.warning("%s%s", error, _name_thread(caller, " (thread %s)"))
         call_id = caller.call_id or self._new_id()
         self._emit_result(call_id, error.name, ToolResult.error(str(error)), perf_counter(), caller)
         if self._record is not None:
@@ -306,11 +310,11 @@ class Dispatcher:
         self, registered: RegisteredTool, call_id: str, result: ToolResult, started: float, caller: Caller
     ) -> None:
         logger.warning(
-            "call %s: %s failed (%s) in thread %s: %s",
+            "call %s: %s failed (%s)%s: %s",
             call_id,
             registered.tool.name,
             result.failure or Failure.TOOL,
-            caller.thread_id,
+            _name_thread(caller, " in thread %s"),
             result.text[:SHOWN_IN_LOG],
         )
         self._emit_result(call_id, registered.tool.name, result, started, caller)
@@ -334,6 +338,11 @@ class Dispatcher:
         return f"call_{self._prefix}_{next(self._numbers)}"
 
 
+def _name_thread(caller: Caller, words: str) -> str:
+    """A call's thread for the log; the one of callers that name none says nothing."""
+    return "" if caller.thread_id == ANONYMOUS.thread_id else words % caller.thread_id
+
+
 def _event_details(caller: Caller, **data: Any) -> dict[str, Any]:
     """The event data of a call, with the call that started the calling agent, where there is one."""
     if caller.parent_call_id is not None:
@@ -347,6 +356,26 @@ def _caller_gave_up() -> bool:
     return task is None or task.cancelling() > 0
 
 
+def _describe_cancellation(error: asyncio.CancelledError) -> str:
+    """What is to be said of a handler whose caller left; one in a thread is named by that, should it not end soon."""
+    match error.__cause__:
+        case UnendingThreadError():
+            return ": its caller left"
+        case IgnoredCancellationError():
+            return f", {_ABANDONED}"
+        case _:
+            return ""
+
+
+def _log_cause(registered: RegisteredTool, call_id: str, error: ToolError) -> None:
+    """Log what a tool's refusal was raised from, which the model does not read; with debug lines, the traceback."""
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        what = describe_crash(cause, registered.info.provenance.origin)
+        trace = error if logger.isEnabledFor(logging.DEBUG) else None
+        logger.warning("call %s: the cause of %s's failure: %s", call_id, registered.tool.name, what, exc_info=trace)
+
+
 def _explain_failure(registered: RegisteredTool, call_id: str, error: BaseException) -> ToolResult:
     """Convert what a handler raised into a result that the model may read."""
     name = registered.tool.name
@@ -354,7 +383,8 @@ def _explain_failure(registered: RegisteredTool, call_id: str, error: BaseExcept
         case RefusedError():
             return ToolResult.error(str(error), Failure.REFUSED)
         case ToolError():
-            return ToolResult.error(str(error), Failure.TOOL)
+            _log_cause(registered, call_id, error)
+            return ToolResult.error(str(error) or f"{name} failed, and does not say why", Failure.TOOL)
         case StorageError():
             logger.log(error.log_level, "call %s: %s could not use the database: %s", call_id, name, error)
             what = "the database cannot be reached" if error.is_away else "the database could not be read or written"
@@ -365,7 +395,9 @@ def _explain_failure(registered: RegisteredTool, call_id: str, error: BaseExcept
                 how = "; it goes on in the background and may still take effect: check before calling it again"
             elif error.was_abandoned:
                 how = f", {_ABANDONED}"
-            return ToolResult.error(f"{name} did not finish within {error.seconds:g} seconds{how}", Failure.TIMEOUT)
+            return ToolResult.error(
+                f"{name} did not finish within {render_seconds(error.seconds)}{how}", Failure.TIMEOUT
+            )
         case _:
             origin = registered.info.provenance.origin
             logger.error("crash %s: tool %r (%s)", call_id, name, origin, exc_info=error)

@@ -249,13 +249,13 @@ class Generation(ToolView, frozen=True, kw_only=True):
 
 def describe_quarantined(problem: Problem) -> str:
     """Why a tool that was quarantined is not there."""
-    return f"not in use: {_describe_place(problem)}: {problem.message}"[:MOST_EXPLAINED]
+    return f"not offered: {_describe_place(problem)}: {problem.message}"[:MOST_EXPLAINED]
 
 
 def _describe_place(problem: Problem) -> str:
     """Where a problem is, short: models read it, and the whole path is in the list of what is quarantined."""
     file = problem.source.rpartition("/")[2]
-    return file if problem.line is None else f"{file}:{problem.line}:{problem.column}"
+    return ":".join(str(part) for part in (file, problem.line, problem.column) if part is not None)
 
 
 class ViewRule(msgspec.Struct, frozen=True, kw_only=True):

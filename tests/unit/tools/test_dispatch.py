@@ -112,11 +112,12 @@ async def test_a_handler_that_changes_its_arguments_changes_nothing_of_the_calle
     ("handler", "failure", "said"),
     [
         (raising(ToolError("no such row; try id 7")), Failure.TOOL, "no such row; try id 7"),
+        (raising(ToolError("")), Failure.TOOL, "t failed, and does not say why"),
         (raising(RefusedError("outside the project")), Failure.REFUSED, "outside the project"),
         (raising(RuntimeError("secret detail")), Failure.CRASH, "t crashed (id call_"),
         (raising(TimeoutError("mine")), Failure.CRASH, "t crashed (id call_"),
-        (returning(None), Failure.INVALID_OUTPUT, "t returned NoneType; text, a ToolResult or a JSON value is needed"),
-        (returning(object()), Failure.INVALID_OUTPUT, "t returned object"),
+        (returning(None), Failure.INVALID_OUTPUT, "t returned None; return text"),
+        (returning(object()), Failure.INVALID_OUTPUT, "t returned an object; return text, content such"),
         (returning({"x": object()}), Failure.INVALID_OUTPUT, "that is no JSON"),
         (returning(ToolResult(content=["text"])), Failure.INVALID_OUTPUT, "with str in its content"),  # pyright: ignore[reportArgumentType] - nonsense on purpose
         (returning(ToolResult(content="text")), Failure.INVALID_OUTPUT, "whose content is str"),  # pyright: ignore[reportArgumentType] - nonsense on purpose

@@ -313,6 +313,16 @@ def examples(*lines: str) -> str:
     return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
 
 
+class WholeNumber(click.IntRange):
+    """A number within limits, under a name that a person reads: "'x' is not a valid whole number."."""
+
+    name = "whole number"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """What stands for the number in the help."""
+        return "N"
+
+
 def count_noun(number: int, noun: str) -> str:
     """`1 file`, `2 files`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -17,6 +17,7 @@ from toolstead.console.cli.group import (
     DONE,
     FAILED,
     CommandGroup,
+    WholeNumber,
     client_command,
     count_noun,
     echo_json,
@@ -68,7 +69,7 @@ def _task_command(command: Callable[..., Coroutine[Any, Any, int | None]]) -> Ca
 @tasks.command("list", epilog=examples("toolstead tasks list", "toolstead tasks list --open"))
 @click.option("--open", "only_open", is_flag=True, help="Only those that have not ended.")
 @click.option("--thread", metavar="ID", help="Only those that this thread delegated.")
-@click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="At most so many.")
+@click.option("--limit", type=WholeNumber(1, 500), default=50, show_default=True, help="At most so many.")
 @json_option
 @_task_command
 async def list_tasks(client: SteadClient, *, only_open: bool, thread: str | None, limit: int, as_json: bool) -> None:

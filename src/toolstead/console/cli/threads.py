@@ -16,6 +16,7 @@ from toolstead.console.cli.colour import paint_text
 from toolstead.console.cli.columns import render_table
 from toolstead.console.cli.group import (
     CommandGroup,
+    WholeNumber,
     client_command,
     echo_json,
     echo_text,
@@ -48,7 +49,7 @@ def threads() -> None:
 @threads.command("list", epilog=examples("toolstead threads list", "toolstead threads list --all --limit 10"))
 @click.option("--all", "of_all", is_flag=True, help="Those of every project.")
 @click.option("--children", is_flag=True, help="Also those of agents that work for another conversation.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
+@click.option("--limit", type=WholeNumber(1, 1000), default=50, show_default=True, help="At most so many.")
 @json_option
 @url_option
 @client_command

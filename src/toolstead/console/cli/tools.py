@@ -9,6 +9,7 @@ import shlex
 import textwrap
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,17 +95,30 @@ def tools() -> None:
 def _tool_command(
     command: Callable[..., Coroutine[Any, Any, int | None]], *, level: int = logging.ERROR
 ) -> Callable[..., int | None]:
-    """A command that is given the tools of this project, in this process; with `--url`, those of a server."""
+    """A command that is given the tools of this project, in this process; with `--url`, those of a server.
 
+    With `--file`, those of a Python file, as `toolstead serve FILE.py` offers them.
+    """
+
+    @click.option(
+        "--file",
+        type=click.Path(path_type=Path),
+        metavar="FILE.py",
+        help="The tools of this Python file, and no others, in this process.",
+    )
     @url_option
     @common_options
     @functools.wraps(command)
-    def run_command(invocation: CommandContext, *, url: str | None, **given: Any) -> int | None:
+    def run_command(invocation: CommandContext, *, url: str | None, file: Path | None, **given: Any) -> int | None:
+        if url is not None and file is not None:
+            raise click.UsageError(f"--url names a server, and --file a file; leave out --url, or --file {file}")
+        served = replace(invocation, file=file)
+
         async def ask_client(client: SteadClient) -> int | None:
             return await command(client.tools, **given)
 
         async def ask_stead() -> int | None:
-            async with invocation.make_stead() as stead:
+            async with served.make_stead() as stead:
                 return await command(InProcessTools(stead), **given)
 
         if url is not None:
@@ -186,6 +200,7 @@ async def show_tool(tools: Tools, *, name: str, given: str | None, as_json: bool
         "toolstead tools call git-status",
         "toolstead tools call file-reader path=README.md endLine=5",
         "toolstead tools call file-reader path=logo.png -o logo.png",
+        "toolstead tools call shout text=hi --file my_tools.py",
         """echo '{"path": "README.md"}' | toolstead tools call file-reader --input -""",
     ),
 )
@@ -384,7 +399,7 @@ def _print_result(result: Mapping[str, Any], status: int, *, as_json: bool, outp
 
 def _describe_problem(problem: Mapping[str, Any]) -> str:
     """What was quarantined, in the format of compiler messages."""
-    place = f"{problem['source']}:{problem['line']}:{problem['column']}" if "line" in problem else problem["source"]
+    place = ":".join(str(problem[key]) for key in ("source", "line", "column") if key in problem)
     tool = f"tool {problem['toolName']!r}: " if "toolName" in problem else ""
     return f"{escape_unseen(place)}: {tool}{problem['message']}"
 
