@@ -108,7 +108,7 @@ async def test_wheel_and_sdist_bring_the_console_to_a_machine_without_node(
         client = Client(said.partition("MCP   ")[2].split()[0].removesuffix("/mcp"))
         page = await client.get("/", accept="text/html")
         assert page.body == (dist / "index.html").read_bytes()
-        for address in re.findall(r'(?:src|href)="(/[^"]+)"', page.body.decode()):
+        for address in re.findall(r'(?:src|href)="(/assets/[^"]+)"', page.body.decode()):
             assert (await client.get(address)).body == (dist / address[1:]).read_bytes()
         client.leave()
 
