@@ -101,20 +101,21 @@ async def test_three_plugins_are_a_table_of_eighty_columns_with_what_is_wrong_be
     numbered = ", ".join(f"weather__tool-number-{number}" for number in range(5))
     assert done.stdout.splitlines() == [  # in a pipe: each whole, in one line
         "NAME     VERSION                STATE     TOOLS",
-        "shouty   1.0.0                  running   shouty__shout",
-        f"weather  1.0.0                  running   {numbered}",
-        "old      2024.12.1.dev123+gabc  degraded",
+        "shouty   1.0.0                  running   shouty__shout; hooks: on_message",
+        f"weather  1.0.0                  running   {numbered}; hooks: on_message",
+        "old      2024.12.1.dev123+gabc  degraded  hooks: on_message",
         f"  {whole}",
     ]
     assert list(map(click.unstyle, render_plugins(served.plugins.show_plugins(), 80))) == [
         "NAME     VERSION         STATE     TOOLS",
-        "shouty   1.0.0           running   shouty__shout",
+        "shouty   1.0.0           running   shouty__shout; hooks: on_message",
         "weather  1.0.0           running   weather__tool-number-0,",
         "                                   weather__tool-number-1,",
         "                                   weather__tool-number-2,",
         "                                   weather__tool-number-3,",
-        "                                   weather__tool-number-4",
-        "old      2024.12.1.dev…  degraded",
+        "                                   weather__tool-number-4; hooks:",
+        "                                   on_message",
+        "old      2024.12.1.dev…  degraded  hooks: on_message",
         "  on_message: ValueError: the weather is �[31mbad today, and it was bad",
         "  yesterday, and it will be bad (2 in a row)",
     ]
@@ -130,7 +131,11 @@ async def test_no_plugins_are_said_and_thirty_long_ones_still_fit(served: Served
         served.plugins.plugins[name] = plugin(name, tools=[f"{name}__{'t' * 30}", f"{name}__u"])
     _, *lines = render_plugins(served.plugins.show_plugins(), 80)
     assert len(lines) == 90
-    assert lines[:3] == [f"00-{'n' * 29}  1.0.0    running", f"  00-{'n' * 29}__{'t' * 30},", f"  00-{'n' * 29}__u"]
+    assert lines[:3] == [
+        f"00-{'n' * 29}  1.0.0    running",
+        f"  00-{'n' * 29}__{'t' * 30},",
+        f"  00-{'n' * 29}__u; hooks: on_message",
+    ]
     assert max(map(len, lines)) <= 80
 
 

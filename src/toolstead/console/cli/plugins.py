@@ -165,7 +165,7 @@ def _print_outcome(plugin: Mapping[str, Any], as_json: bool) -> int:
 
 
 def render_plugins(found: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
-    """The plugins as lines: name, version, state, tools; what is wrong with one stands below it.
+    """The plugins as lines: name, version, state, tools, hooks; what is wrong with one stands below it.
 
     Without a width, as in a pipe, nothing is cut and each plugin has one line.
     """
@@ -184,6 +184,8 @@ def render_plugins(found: Sequence[Mapping[str, Any]], width: int | None) -> lis
         version = _cut_text(plugin["version"], versions)
         head = f"{plugin['name']:<{names}}  {version:<{versions}}  {plugin['state']:<{_WIDEST_STATE}}  "
         tools = ", ".join(plugin["tools"])
+        if plugin.get("hooks"):
+            tools += f"{'; ' if tools else ''}hooks: {', '.join(plugin['hooks'])}"
         if beside and tools:
             lines += _wrap_text(tools, width, head, " " * margin)
         else:
