@@ -29,7 +29,7 @@ plugin = Plugin(name="guard", version="1.0.0", register=register, settings=Setti
 """
 BROKEN = {
     "unknown key": (GUARD, "limt = 3", "did you mean 'limit'?"),
-    "wrong type": (GUARD, "limit = 'many'", "limit: Expected `int`"),
+    "wrong type": (GUARD, "limit = 'many'", "limit: it must be a whole number"),
     "syntax": (GUARD + "def x(", "", "SyntaxError"),
     "import": ("import no_such_module\n" + GUARD, "", "ModuleNotFoundError"),
     "register raises": (

@@ -99,7 +99,7 @@ async def enable_plugin(client: SteadClient, *, name: str, pairs: tuple[str, ...
         if (reason := _read_refusal(error)) is None:
             raise
         outcome = "changed" if before["enabled"] else "enabled"
-        raise ToolsteadError(f"{name} was not {outcome}: {reason} Nothing was changed.") from None
+        raise ToolsteadError(f"{name} was not {outcome}: {reason}") from None
     return _print_outcome(changed, as_json)
 
 
