@@ -245,6 +245,7 @@ class PluginTasks:
 
     def _tell_started(self, task: Task, meta: ToolMeta) -> None:
         about = {**_name_call(task, meta), "mode": task.mode, "prompt": task.prompt}
+        about |= {"queued": True} if task.waits_for_slot else {}
         self._emit("delegate.started", about, meta.caller)
 
 

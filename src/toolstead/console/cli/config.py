@@ -169,6 +169,9 @@ def explain(invocation: CommandContext, key: str | None, as_json: bool) -> None:
             for setting, value in defaults.items()
             if ("plugins", name, setting) not in given
         ]
+    if key is None or key.startswith("plugins"):
+        with claim_output():
+            invocation.mention_tables()
     shown = _choose_values(explained, key)
     if as_json:
         click.echo(_as_json(shown))

@@ -19,13 +19,16 @@ from toolstead.console.cli.group import (
     FAILED,
     CommandGroup,
     client_command,
+    common_options,
     count_noun,
     echo_json,
     examples,
     json_option,
+    run_with_client,
     table_width,
     url_option,
 )
+from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import PluginError, RefusedRequestError, ToolsteadError
 from toolstead.nearest_names import suggest
 
@@ -66,9 +69,17 @@ def _plugin_command(command: Callable[..., Coroutine[Any, Any, int | None]]) -> 
 @plugins.command("list", epilog=examples("toolstead plugins list"))
 @json_option
 @url_option
-@_plugin_command
-async def list_plugins(client: SteadClient, *, as_json: bool) -> None:
+@common_options
+def list_plugins(invocation: CommandContext, *, url: str | None, as_json: bool) -> None:
     """List the plugins: those that run, those that are switched off, and those that failed."""
+    if url is None:
+        invocation.mention_tables()
+    run_with_client(invocation, url, functools.partial(_print_plugins, as_json=as_json), level=logging.CRITICAL)
+
+
+async def _print_plugins(client: SteadClient, *, as_json: bool) -> None:
+    if client.url is not None:
+        click.echo(f"by the server at {client.url}", err=True)
     found = await client.list_plugins()
     if as_json:
         echo_json({"plugins": found})
