@@ -448,8 +448,9 @@ async def test_all_register_then_all_start_and_one_whose_start_fails_is_named_wh
     culprit, steps = POSITIONS[position], list[str]()
 
     def stepping(name: str) -> Plugin:
-        async def register(_: PluginContext) -> None:
+        async def register(_: PluginContext) -> Hooks:
             steps.append(f"register {name}")
+            return Hooks()
 
         async def start(_: PluginContext) -> None:
             steps.append(f"start {name}")

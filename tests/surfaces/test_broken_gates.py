@@ -29,7 +29,7 @@ plugin = Plugin(name="guard", version="1.0.0", register=register, settings=Setti
 """
 BROKEN = {
     "unknown key": (GUARD, "limt = 3", "did you mean 'limit'?"),
-    "wrong type": (GUARD, "limit = 'many'", "limit: Expected `int`"),
+    "wrong type": (GUARD, "limit = 'many'", "limit: it must be a whole number"),
     "syntax": (GUARD + "def x(", "", "SyntaxError"),
     "import": ("import no_such_module\n" + GUARD, "", "ModuleNotFoundError"),
     "register raises": (
@@ -37,7 +37,22 @@ BROKEN = {
         "",
         "no list",
     ),
-    "misspelled hook": (GUARD.replace("Hooks(on_before_tool=", "Hooks(on_befor_tool="), "", "on_befor_tool"),
+    "forgotten return": (GUARD.replace("    return Hooks(", "    Hooks("), "", "end it with `return Hooks(…)`"),
+    "gate gone": (
+        GUARD.replace("Hooks(on_before_tool=on_before_tool)", "Hooks()"),
+        "",
+        "it had this gate when it last ran, and has it no more",
+    ),
+    "register gone": (
+        GUARD.replace("register=register, ", ""),
+        "",
+        "it had this gate when it last ran, and has it no more",
+    ),
+    "misspelled hook": (
+        GUARD.replace("Hooks(on_before_tool=", "Hooks(on_befor_tool="),
+        "",
+        "no hook 'on_befor_tool'; did you mean 'on_before_tool'?",
+    ),
     "unreadable": (None, "", "cannot be read"),
 }
 
@@ -82,7 +97,21 @@ def test_a_gate_that_worked_once_denies_every_call_while_its_plugin_is_broken(
     assert (denied.returncode, denied.stdout) == (1, "")
     assert "time__current_time was refused: plugin 'guard' has to check it first and cannot: " in denied.stderr
     assert why in denied.stderr
-    assert "`toolstead plugins disable guard`" in denied.stderr
+    assert "toolstead plugins enable guard" in denied.stderr or "`toolstead plugins disable guard`" in denied.stderr
+    assert len(gates_of(users)) == 1  # it is still remembered for the next process
+
+
+def test_a_gate_that_went_denies_until_a_person_confirms_that_it_is_gone(project: Project, users: Path) -> None:
+    assert tell_time(project).returncode == 0
+    assert "hooks: on_before_tool" in project.command("plugins", "list").stdout
+    (users / "plugins" / "guard.py").write_text(GUARD.replace("Hooks(on_before_tool=on_before_tool)", "Hooks()"))
+    listed = project.command("plugins", "list").stdout
+    assert "guard       1.0.0    failed" in listed
+    assert "toolstead plugins enable guard" in listed
+    assert tell_time(project).returncode == 1
+    enabled = project.command("plugins", "enable", "guard")
+    assert (enabled.returncode, "guard is enabled: running" in enabled.stderr) == (0, True)
+    assert (tell_time(project).returncode, gates_of(users)) == (0, [])
 
 
 def test_a_person_does_without_a_broken_gate_by_disabling_its_plugin(project: Project, users: Path) -> None:

@@ -141,7 +141,7 @@ async def test_what_a_served_tool_prints_is_in_a_file_at_once(home: Path, tmp_pa
         async with running(
             command, errors=tmp_path / "log", cwd=tmp_path, env={"PYTHONUNBUFFERED": ""}, stdout=out.fileno()
         ) as program:
-            said = await program.stderr_with("docs  http")
+            said = await program.stderr_with("docs     http")
             client = Client(said.partition("MCP   ")[2].split()[0].removesuffix("/mcp"))
             await client.call("chat", {})
             client.leave()
@@ -269,7 +269,7 @@ async def test_a_bad_tool_of_a_served_file_is_named_with_its_line_by_every_comma
     async with running(
         [*TOOLSTEAD, "serve", "my_tools.py", "--port", "0"], errors=tmp_path / "log", cwd=tmp_path
     ) as one:
-        url = (await one.stderr_with("docs  http")).partition("MCP   ")[2].split()[0].removesuffix("/mcp")
+        url = (await one.stderr_with("docs     http")).partition("MCP   ")[2].split()[0].removesuffix("/mcp")
         listed = await asyncio.to_thread(run, tmp_path, "tools", "list", "--url", url)
         assert (listed.returncode, listed.stdout.splitlines()[1].split()[0]) == (0, "one")
         assert f"quarantined: {tmp_path}/my_tools.py:9: tool 'two': {reason}" in listed.stderr

@@ -127,6 +127,8 @@ class Plugins:
         self._gates.take_state(state)
         if state.plugins != self._rows:
             self._start_task(self._take_now(), "toolstead-plugin-switches")
+        if not all(map(self._gates.had_gate, self._host.find_lost_gates())):  # a person did without one elsewhere
+            self._start_task(self.rescan(), "toolstead-plugin-gates")
 
     def follow_store(self, store: Store, *, shared: bool) -> None:
         """Use the settings of the database, which is open now; poll it if other machines share it."""
@@ -214,7 +216,7 @@ class Plugins:
             if enabled is False:  # last: a process that still runs it would remember its gate again
                 await self._gates.forget_gate(name)
             if enabled:
-                await self._host.restart_plugin(name)
+                await self._host.restart_plugin(name)  # without the gate that it lost, if it did
                 await self._note_gates()
             return show_plugin(self._find_plugin(name))
 

@@ -147,7 +147,24 @@ class _SettingsWalk:
         except (msgspec.ValidationError, _NoTomlError):
             self._report_bad(key, value)
         else:
+            if key.path == ("delegation", "gates") and self._report_gates(
+                key.path, cast("list[Mapping[str, Any]]", plain)
+            ):
+                return
             self._add_leaf(key.path, plain)
+
+    def _report_gates(self, path: KeyPath, gates: list[Mapping[str, Any]]) -> bool:
+        """Report gates that could never be run, as those of an agent's file; whether there are any."""
+        from toolstead.agents.gate_definition import InvalidGateError, read_gate  # most settings have no gate
+
+        is_bad = False
+        for position, gate in enumerate(gates):
+            try:
+                read_gate(gate)
+            except InvalidGateError as error:
+                is_bad = True
+                self._report_fault(path, f"item {position + 1}: {error}", (*path, position))
+        return is_bad
 
     def _report_bad(self, key: Key, value: Any) -> None:
         where: tuple[str | int, ...] = key.path

@@ -54,15 +54,14 @@ def check_plugin(value: Any, name: str, *, bare: bool = False) -> Plugin:
 
 
 def check_hooks(plugin: str, value: Any) -> Hooks:
-    """Check what `register` returned; None is no hooks.
+    """Check what `register` returned. None is refused: it is also what a forgotten `return` gives, which drops a gate.
 
     Raises:
-        PluginError: It is neither, or one of the hooks cannot be called.
+        PluginError: It is no `Hooks`, or one of the hooks cannot be called.
     """
-    if value is None:
-        return Hooks()
     if not isinstance(value, Hooks):
-        raise bad_field(plugin, "register", f"it must return Hooks(…) or None, not {describe_kind(value)}")
+        reason = f"it returned {describe_kind(value)}; end it with `return Hooks(…)`, or `return Hooks()` for none"
+        raise bad_field(plugin, "register", reason)
     for hook, arguments in HOOKS.items():
         if (function := getattr(value, hook)) is not None:
             check_function(plugin, hook, function, arguments)
@@ -95,7 +94,9 @@ def _check_name(given: Any, found: str) -> None:
         )
     if given != found:
         raise bad_field(
-            found, "name", f"it calls itself {given!r}, but was found as {found!r}; give both the same name, any one"
+            found,
+            "name",
+            f"it is Plugin(name={given!r}), but its file or entry point is called {found!r}; rename one",
         )
 
 
@@ -108,7 +109,7 @@ def _check_tools(plugin: str, tools: Any, *, bare: bool) -> None:
             raise bad_field(
                 plugin,
                 "tools",
-                f"number {position} is {describe_kind(tool)}; decorate an async function with @tool, or build Tool(…)",
+                f"number {position} is {describe_kind(tool)}; decorate the function with @tool, or build Tool(…)",
             )
         name: Any = tool.name
         if not isinstance(name, str) or not NAME.fullmatch(name):

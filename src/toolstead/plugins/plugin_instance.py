@@ -32,6 +32,9 @@ logger = logging.getLogger(__name__)
 SETTINGS_STAY = "the previous settings stay"
 """Ends the error of a plugin whose new settings do not fit."""
 
+LOST_GATE = "it had this gate when it last ran, and has it no more"
+"""Begins the error of a plugin whose gate went; it stays closed until a person confirms that."""
+
 REGISTER_SECONDS = 10.0
 START_SECONDS = 30.0
 STOP_SECONDS = 10.0
@@ -147,6 +150,7 @@ class PluginInstance:
         hooks: What it registered.
         live: Whether its tools and hooks are in use.
         interrupted: Its start was cancelled with the caller's; it deserves another try.
+        lost_gate: It failed because it had a gate before and has none now, which a person has to confirm.
     """
 
     def __init__(
@@ -171,6 +175,7 @@ class PluginInstance:
         self.hooks = Hooks()
         self.live = False
         self.interrupted = False
+        self.lost_gate = False
         self.version = before.version if before is not None else ""
         self._context: PluginContext | None = None
         self._has_gate = wanted.enabled and (wanted.had_gate or (before is not None and before.has_gate))
@@ -261,8 +266,8 @@ class PluginInstance:
             return None
 
         async def deny_call(_: ToolCall) -> Deny:
-            remedy = f"`toolstead plugins disable {self.name}` does without it"
-            why = f"{self.health.error}; {remedy}" if self.has_failed else "it is not running at this moment"
+            remedy = "" if self.lost_gate else f"; `toolstead plugins disable {self.name}` does without it"
+            why = f"{self.health.error}{remedy}" if self.has_failed else "it is not running at this moment"
             return Deny(f"plugin {self.name!r} has to check it first and cannot: {why}")
 
         hooks = Hooks(on_before_tool=deny_call, before=self.hooks.before, after=self.hooks.after)
@@ -305,6 +310,8 @@ class PluginInstance:
 
     async def register(self) -> None:
         """Call `register` and check the hooks it returns."""
+        if self._knows_hooks:  # it has no `register`
+            return
         try:
             self._note_hooks(check_hooks(self.name, await self._take_step("register", REGISTER_SECONDS)))
         except PluginError as error:
@@ -312,7 +319,18 @@ class PluginInstance:
             await self._stop_plugin()
 
     def _note_hooks(self, hooks: Hooks) -> None:
-        """Its own hooks are known: whether there was a gate before does not matter any more."""
+        """Its own hooks are known: whether there was a gate before does not matter any more.
+
+        Raises:
+            PluginError: There was one, and there is none now: by a mistake, as long as no person says otherwise.
+        """
+        if self._has_gate and hooks.on_before_tool is None:
+            self.lost_gate = True
+            raise PluginError(
+                plugin=self.name,
+                field="on_before_tool",
+                reason=f"{LOST_GATE}; bring it back, or do without it: toolstead plugins enable {self.name}",
+            )
         self.hooks, self._knows_hooks, self._has_gate = hooks, True, False
 
     async def start(self) -> None:
@@ -340,7 +358,8 @@ class PluginInstance:
         """Mark it as failed: nothing of it is used."""
         effect = ""
         if self.has_gate:
-            effect = "; its gate denies every call until it works again or is disabled"
+            until = "that is done" if self.lost_gate else "it works again or is disabled"
+            effect = f"; its gate denies every call until {until}"
         elif self.enabled and not self._knows_hooks and not self.discovered.first_party:
             effect = "; if it has a gate (`on_before_tool`), that gate checks nothing"
         logger.error("plugin %r is not in use: %s: %s%s", self.name, field, reason, effect)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import textwrap
+import warnings
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
@@ -133,11 +134,31 @@ def _review_decisive(path: str, data: bytes) -> Lines | None:
         return _review_settings(data)
     if (scope := find_scope(path)) is not None:
         return _review_agent(path, data, scope)
+    if _is_plugin(path) and (fault := _find_syntax_error(data)):
+        lines = _count_lines(PinnedFile(data=data))
+        return iter((f"Python that cannot be loaded: {lines}", f"error: {fault}"))
     return None
 
 
+def _is_plugin(path: str) -> bool:
+    return path.startswith(".toolstead/plugins/") and path.endswith(".py")
+
+
+def _find_syntax_error(data: bytes) -> str:
+    """Why Python code cannot be loaded, as far as compiling it says so; it is never run here. Empty where it can."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are for the author, when it is loaded
+        try:
+            compile(data, "plugin", "exec", dont_inherit=True)
+        except SyntaxError as error:
+            return f"line {error.lineno}: {error.msg}"
+        except (ValueError, RecursionError, MemoryError) as error:
+            return f"{type(error).__name__}: {error}"
+    return ""
+
+
 def _describe_file(path: str, file: PinnedFile) -> str:
-    if path.startswith(".toolstead/plugins/") and path.endswith(".py"):
+    if _is_plugin(path):
         return f"Python that would run inside Toolstead: {_count_lines(file)}"
     return _count_lines(file)
 

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from toolstead.app.config_file import ConfigFile, find_path, list_layers
-from toolstead.app.layers import Explained
+from toolstead.app.layers import Explained, parse_value
 from toolstead.app.masks import mask_value
 from toolstead.app.server_file import ServerFile
 from toolstead.app.toml_text import toml_key, toml_value
@@ -70,15 +70,16 @@ def set_value(invocation: CommandContext, *, key: str, value: str, scope: str, a
 
     VALUE is TOML (30, true, '["a", "b"]'); a word that is no TOML value is text.
     """
-    file = _choose_file(invocation, scope)
-    written = file.set_value(key, value)
-    _report_change(invocation, file, key, written=written, as_json=as_json)
-    path = find_path(key)
+    file, path, slip = _choose_file(invocation, scope), find_path(key), ""
     if path[0] == "plugins" and len(path) > 1:
         with claim_output():
-            slip = invocation.find_plugin_defaults().find_slip(path, written)
-        if slip:
-            click.echo(f"note: {slip}", err=True)
+            defaults = invocation.find_plugin_defaults()
+            defaults.check_value(path, parse_value(value))
+        slip = defaults.find_name(path[1])
+    written = file.set_value(key, value)
+    _report_change(invocation, file, key, written=written, as_json=as_json)
+    if slip:
+        click.echo(f"note: {slip}", err=True)
 
 
 @config.command("unset", epilog=examples("toolstead config unset runtime.model"))
@@ -168,6 +169,9 @@ def explain(invocation: CommandContext, key: str | None, as_json: bool) -> None:
             for setting, value in defaults.items()
             if ("plugins", name, setting) not in given
         ]
+    if key is None or key.startswith("plugins"):
+        with claim_output():
+            invocation.mention_tables()
     shown = _choose_values(explained, key)
     if as_json:
         click.echo(_as_json(shown))

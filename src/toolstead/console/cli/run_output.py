@@ -263,7 +263,8 @@ class RunOutput:
     def _show_delegate(self, kind: str, data: Mapping[str, Any]) -> None:
         agent = data["agentId"]
         if kind == "delegate.started":
-            line = f"· {agent} begins: {' '.join(data['prompt'].split())}"
+            word = "is queued" if data.get("queued") else "begins"
+            line = f"· {agent} {word}: {' '.join(data['prompt'].split())}"
             self._show_line(fit_text(line, shutil.get_terminal_size((80, 24)).columns - 1), "dim")
             return
         error = data.get("error")

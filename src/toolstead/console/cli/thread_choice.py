@@ -13,7 +13,7 @@ from toolstead.nearest_names import suggest
 
 KIND = "thread_"
 """What our own ids begin with; it may be left out."""
-_SHORTEST = 4
+SHORTEST = 4
 """Characters that the beginning of an id needs: fewer are a slip more often than a choice."""
 _USUAL = 13
 """Digits of an id that say when it was made, which is hardly ever the same."""
@@ -33,7 +33,7 @@ async def find_thread(client: SteadClient, given: str) -> dict[str, Any]:
         for thread in await client.list_threads(_MOST_NAMED + 1, prefix=prefix) if given else ():
             if thread["id"] == prefix:
                 return thread
-            if len(given) >= _SHORTEST and len(prefix) > len(KIND):
+            if len(given) >= SHORTEST and len(prefix) > len(KIND):
                 found[thread["id"]] = thread
     if len(found) == 1:
         return next(iter(found.values()))
@@ -62,13 +62,13 @@ async def find_last_thread(client: SteadClient) -> dict[str, Any]:
     return found[0]
 
 
-def shorten_id(id: str, others: Sequence[str]) -> str:
-    """As much of one of our ids as tells it from others; any other id whole."""
-    if not id.startswith(KIND):
+def shorten_id(id: str, others: Sequence[str], kind: str = KIND) -> str:
+    """As much of one of our ids of a kind as tells it from others; any other id whole."""
+    if not id.startswith(kind):
         return id
-    for length in range(len(KIND) + _USUAL, len(id)):
+    for length in range(len(kind) + _USUAL, len(id)):
         if sum(other.startswith(id[:length]) for other in others) <= 1:
-            return id[len(KIND) : length]
+            return id[len(kind) : length]
     return id
 
 
