@@ -245,6 +245,8 @@ async def test_real_plugins_are_switched_set_and_reset_alone_and_by_a_server(pro
     folder = Path(os.environ["TOOLSTEAD_HOME"], "plugins")
     folder.mkdir(parents=True)
     (folder / "shouty.py").write_text(SHOUTY)
+    (folder / "broken.py").write_text("from toolstead import Plugin\nplugin = Plugin(name='broken')\n")
+    assert project.command("plugins", "list").returncode == 0  # known from now on to have no gate
     (folder / "broken.py").write_text("raise ValueError('no weather today')")
 
     async def run(*arguments: str, **environ: str) -> Finished:

@@ -13,6 +13,8 @@ import operator
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from toolstead.concurrency.owned_tasks import finish_despite_cancellation
 from toolstead.errors import NotFoundError
 from toolstead.plugins.health import Health
@@ -127,12 +129,16 @@ class PluginHost:
             if (has_gate := instance.registered_gate) is not None
         }
 
+    def find_closed_gates(self) -> list[str]:
+        """The plugins that failed and deny every call, by their names."""
+        return [instance.name for instance in (*self._instances, *self._refused) if instance.denies_calls]
+
     async def restart_plugin(self, name: str, *, forget: bool = False) -> None:
         """Restart a plugin that is degraded or failed, and clear its failures. A healthy one is left alone.
 
         Args:
             name: The plugin.
-            forget: Forget that it had a gate, too; while it cannot be registered, nothing is checked by it.
+            forget: Forget that it had a gate, too: only what it registers now counts.
 
         Raises:
             NotFoundError: There is no such plugin.
@@ -141,7 +147,8 @@ class PluginHost:
             self._check_open()
             instance = self._find_plugin(name)
             if instance.enabled and instance.health.state in ("degraded", "failed"):
-                wanted = Wanted(discovered=instance.discovered, settings=instance.table)
+                is_unknown = instance.is_unknown or (forget and instance.has_gate)
+                wanted = Wanted(discovered=instance.discovered, settings=instance.table, is_unknown=is_unknown)
                 again = PluginInstance(wanted, self._on_status, None if forget else instance)
                 self._instances[self._instances.index(instance)] = again
                 await finish_despite_cancellation(self._end_plugins([instance]))
@@ -209,7 +216,7 @@ class PluginHost:
         for known in self._refused:
             if _same_code(known, one) and known.has_gate == (one.enabled and one.had_gate):
                 return known
-        instance = PluginInstance(one)
+        instance = PluginInstance(structs.replace(one, is_unknown=False))  # its namesake is there, and may be its copy
         instance.note_failure(
             "name", f"{one.discovered.name!r} is already held by {holder.discovered.origin}; rename one of them"
         )

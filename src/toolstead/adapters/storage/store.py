@@ -74,6 +74,7 @@ async def open_store(
     owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
     if not OWNER.fullmatch(owner):
         raise StorageError(f"the owner {owner!r} must be up to 100 letters, digits, dots, dashes and underscores")
+    outage = OutageLog()
     if address.path is not None:
         from toolstead.adapters.storage.sqlite import SqliteDatabase
 
@@ -86,8 +87,8 @@ async def open_store(
                 f"{address.shown} needs the Postgres driver, which is not installed ({error.name} is missing);"
                 f" install it with: {install_command('postgres')}"
             ) from error
-        database = PostgresDatabase(address, owner)
-    store = SqlStore(database, owner, address.shown)
+        database = PostgresDatabase(address, owner, outage)
+    store = SqlStore(database, owner, address.shown, outage)
     try:
         await store.open()
     except BaseException:
@@ -133,10 +134,10 @@ def _make_writer(make_operation: Callable[P, Operation[T]]) -> StoreMethod[P, T]
 class SqlStore:
     """Everything that is kept; made by `open_store`. The port documents each method."""
 
-    def __init__(self, database: Database, owner: str, shown: str) -> None:
+    def __init__(self, database: Database, owner: str, shown: str, outage: OutageLog) -> None:
         self.owner = owner
         self._database = database
-        self._outage = OutageLog()
+        self._outage = outage
         self.writer = Writer(database, shown, self._outage)
         self._begun_at = 0
 
