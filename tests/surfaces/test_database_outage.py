@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,19 @@ from tests.waiting import until
 RETRIED = "toolstead.orchestrator.feed: events could not be read; looking again"
 LOCK = "this process's lock is not held yet"
 LEVEL = re.compile(r"^\S+Z (WARNING|ERROR|CRITICAL) +([\w.]+): (.*)", re.MULTILINE)
+
+
+def test_a_server_whose_database_can_never_be_used_does_not_start(home: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.db"
+    damaged.write_text("this is no database " * 100)
+    for url, why in {
+        "mysql://u:secret@h/db": "TOOLSTEAD_DATABASE_URL: mysql://u:***@h/db is no database that Toolstead can use",
+        str(damaged): "damaged.db is damaged, or is no SQLite database",
+    }.items():
+        command = [*TOOLSTEAD, "serve", "--port", "0"]
+        env = {**os.environ, "TOOLSTEAD_DATABASE_URL": url}
+        done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, why in done.stderr, "secret" in done.stderr) == (2, True, False), done.stderr
 
 
 @pytest.mark.requires("postgres")

@@ -220,6 +220,8 @@ async def test_with_a_url_only_the_token_of_that_server_does(served: Served, tmp
     by_url = await served.command("disable", "shouty", "--url", served.live.url, "--project", str(elsewhere))
     assert by_url.returncode == 0
     assert served.plugins.asked == [("shouty", False, None)]
+    given = await served.command("disable", "shouty", "--url", served.live.url, TOOLSTEAD_TOKEN="of-a-profile")
+    assert (given.returncode, "answered 40" in given.stderr) == (2, True)  # it counts before the private token
     async with running(SAY, plugins=served.plugins, token=TOKEN) as unannounced:
         listed = await served.command("list", "--url", unannounced.url, TOOLSTEAD_TOKEN=TOKEN)
         assert listed.returncode == 0

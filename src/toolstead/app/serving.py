@@ -145,6 +145,8 @@ async def serve_http(
     server, profiles = parts.loaded.settings.server, parts.loaded.settings.profiles
     options = _create_options(parts, host, port)
     access = AccessRules(options)
+    if (fault := await parts.conversations.find_lasting_fault()) is not None:
+        raise fault
 
     def create_endpoint(profile: str | None) -> McpEndpoint:
         thread, ways = name_client_thread(), find_ways(parts, has_page=True)
@@ -191,7 +193,6 @@ async def serve_http(
             if file is not None:  # otherwise it is not the server of this project
                 project, private = parts.places.project, options.private_token
                 opened.enter_context(file.announce_server(project, url, private, made_token=made))
-            parts.conversations.open_early()
             on_ready(
                 ServerAddress(
                     url=url,

@@ -84,6 +84,10 @@ class PostgresDatabase:
         log_migration(self.place.shown, taken)
         await self._explain_errors(self._take_lock())
 
+    async def ping(self) -> None:
+        """See that it lets us in. Raises StorageError."""
+        await self._explain_errors(self._try_twice(self._reading, lambda one: one.exec_driver_sql("SELECT 1")))
+
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function that only reads. Raises StorageError."""
         return await self._explain_errors(self._try_twice(self._reading, work))
@@ -222,6 +226,15 @@ class PostgresDatabase:
             return await work
         except (DBAPIError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise explain_failure(self.place, error)[0] from error
+
+
+async def check_answer(place: DatabaseAddress) -> None:
+    """Connect once, and change nothing. Raises StorageError."""
+    database = PostgresDatabase(place, "")
+    try:
+        await database.ping()
+    finally:
+        await database.close()
 
 
 def _lock_key(owner: str) -> int:

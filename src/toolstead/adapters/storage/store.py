@@ -22,7 +22,7 @@ from toolstead.adapters.storage import (
     task_run_operations,
     tree_budgets,
 )
-from toolstead.adapters.storage.address import parse_address
+from toolstead.adapters.storage.address import lasting_error, parse_address
 from toolstead.adapters.storage.events import list_events, read_position
 from toolstead.adapters.storage.ledger import Operation
 from toolstead.adapters.storage.outage_log import OutageLog
@@ -83,7 +83,7 @@ async def open_store(
         try:
             from toolstead.adapters.storage.postgres import PostgresDatabase
         except ModuleNotFoundError as error:
-            raise StorageError(
+            raise lasting_error(
                 f"{address.shown} needs the Postgres driver, which is not installed ({error.name} is missing);"
                 f" install it with: {install_command('postgres')}"
             ) from error
