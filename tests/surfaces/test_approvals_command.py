@@ -212,7 +212,8 @@ async def test_a_server_names_the_command_that_answers_and_the_command_asks_the_
     sending = person.sending("ada")
     shown = await person.waiting()
     errors = await person.program.stderr_with(f"toolstead approvals allow {shown['id']}")
-    assert "careful__send {" in errors
+    assert "a call of careful__send waits for a person" in errors
+    assert '{"to"' not in errors
     assert "careful asks: it goes to ada" in errors
     listed = await asyncio.to_thread(toolstead, place, "approvals", "--url", person.url)
     assert "careful__send" in listed.stdout
