@@ -183,6 +183,8 @@ class StorageError(ToolsteadError):
 
     is_away = False
     """Whether it cannot be reached at all. An open store logs once that it is away, and once that it is back."""
+    is_lasting = False
+    """Whether no later try can succeed before a person changes something."""
 
     @property
     def log_level(self) -> int:

@@ -119,11 +119,29 @@ def test_a_person_does_without_a_broken_gate_by_disabling_its_plugin(project: Pr
     (users / "config.toml").write_text("[plugins.guard]\nlimt = 3\n")
     assert project.command("plugins", "disable", "guard").returncode == 0
     assert (tell_time(project).returncode, gates_of(users)) == (0, [])
-    again = project.command("plugins", "enable", "guard")  # forgotten: it is not known any more that it had a gate
+    again = project.command("plugins", "enable", "guard")  # forgotten: it may have a gate, as any plugin that never ran
     assert (again.returncode, "did you mean 'limit'?" in again.stderr) == (1, True)
-    unchecked = tell_time(project)
-    assert unchecked.returncode == 0
-    assert "if it has a gate (`on_before_tool`), that gate checks nothing" in unchecked.stderr
+    denied = tell_time(project)
+    assert denied.returncode == 1
+    assert "it may have a gate (`on_before_tool`), so it denies every call" in denied.stderr
+
+
+def test_a_plugin_that_never_ran_here_denies_every_call_and_one_known_without_a_gate_none(
+    project: Project, users: Path
+) -> None:
+    file = users / "plugins" / "guard.py"
+    file.write_text(BROKEN["import"][0])
+    denied = tell_time(project)
+    assert (denied.returncode, denied.stdout) == (1, "")
+    assert "time__current_time was refused: plugin 'guard' has to check it first and cannot" in denied.stderr
+    assert "load: ModuleNotFoundError" in denied.stderr
+
+    file.write_text("from toolstead import Plugin\nplugin = Plugin(name='guard', version='1')\n")
+    assert tell_time(project).returncode == 0
+    file.write_text("oops(")
+    harmless = tell_time(project)
+    assert harmless.returncode == 0
+    assert "if it has a gate (`on_before_tool`), that gate checks nothing" in harmless.stderr
 
 
 def test_a_reset_and_a_removed_file_forget_a_gate_and_one_that_works_is_remembered_again(
@@ -137,7 +155,7 @@ def test_a_reset_and_a_removed_file_forget_a_gate_and_one_that_works_is_remember
     file.write_text("oops(")
     assert tell_time(project).returncode == 1
     assert project.command("plugins", "reset", "guard").returncode == 1
-    assert (tell_time(project).returncode, gates_of(users)) == (0, [])
+    assert (tell_time(project).returncode, gates_of(users)) == (1, [])  # what never ran may have a gate
     file.write_text(GUARD)
     assert (tell_time(project).returncode, len(gates_of(users))) == (0, 1)
     assert (project.command("plugins", "reset", "guard").returncode, len(gates_of(users))) == (0, 1)

@@ -224,6 +224,8 @@ async def test_with_a_url_only_the_token_of_that_server_does(served: Served, tmp
     by_url = await served.command("disable", "shouty", "--url", served.live.url, "--project", str(elsewhere))
     assert by_url.returncode == 0
     assert served.plugins.asked == [("shouty", False, None)]
+    given = await served.command("disable", "shouty", "--url", served.live.url, TOOLSTEAD_TOKEN="of-a-profile")
+    assert (given.returncode, "answered 40" in given.stderr) == (2, True)  # it counts before the private token
     async with running(SAY, plugins=served.plugins, token=TOKEN) as unannounced:
         listed = await served.command("list", "--url", unannounced.url, TOOLSTEAD_TOKEN=TOKEN)
         assert listed.returncode == 0
@@ -249,6 +251,8 @@ async def test_real_plugins_are_switched_set_and_reset_alone_and_by_a_server(pro
     folder = Path(os.environ["TOOLSTEAD_HOME"], "plugins")
     folder.mkdir(parents=True)
     (folder / "shouty.py").write_text(SHOUTY)
+    (folder / "broken.py").write_text("from toolstead import Plugin\nplugin = Plugin(name='broken')\n")
+    assert project.command("plugins", "list").returncode == 0  # known from now on to have no gate
     (folder / "broken.py").write_text("raise ValueError('no weather today')")
 
     async def run(*arguments: str, **environ: str) -> Finished:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -48,6 +49,13 @@ class InProcessClient:
     """
 
     url = None
+
+    @property
+    def database(self) -> str:
+        """Which database it looks at."""
+        from toolstead.app.database import describe_database
+
+        return describe_database(self._stead.places)
 
     def __init__(self, stead: Toolstead, *, lost_server: str | None = None) -> None:
         self._stead = stead
@@ -184,6 +192,7 @@ class HttpClient:
     """
 
     lost_server = None
+    database = ""
 
     def __init__(self, url: str, token: str) -> None:
         """Prepare a client; connect to nothing yet.
@@ -429,7 +438,10 @@ async def open_client(
     if url is not None:
         known = servers.find_url(url)
         # A server's token is never sent to another address: that one gets the token of the settings, or none.
-        async with aclosing(HttpClient(url, known.token if known is not None else read_token())) as client:
+        given = os.environ.get("TOOLSTEAD_TOKEN", "")  # which a person gave, so it counts before one that was found
+        known_token = known.token if known is not None else ""
+        token = given if given not in ("", "auto") else known_token or read_token()
+        async with aclosing(HttpClient(url, token)) as client:
             yield client
             return
     listed = servers.list_servers(places.project)

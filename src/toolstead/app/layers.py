@@ -286,7 +286,15 @@ def parse_value(text: str) -> Any:
     return document["value"] if document is not None and document.keys() == {"value"} else text
 
 
+_OF_KUBERNETES = ("TOOLSTEAD_SERVICE_", "TOOLSTEAD_PORT")
+
+
 def _unknown_name(name: str) -> str:
+    if name.startswith(_OF_KUBERNETES):
+        return (
+            "Kubernetes sets this for a service called toolstead: set `enableServiceLinks: false` in the pod's spec,"
+            " or rename the service"
+        )
     rest = name.removeprefix(PREFIX).lower()
     meant = [path for path in known_keys() if rest in (path[-1], "_".join(path))]
     if meant and "__" not in name:

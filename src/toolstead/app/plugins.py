@@ -102,6 +102,7 @@ class Plugins:
             on_tools=self._tools_changed,
             on_client_parts=on_client_parts,
         )
+        self.find_closed_gates = self._host.find_closed_gates
         self.list_prompts = self._host.list_prompts
         self.list_resources = self._host.list_resources
         self.list_instructions = self._host.list_instructions
@@ -314,6 +315,7 @@ class Plugins:
             enabled=enabled,
             settings=self._settings_table(found.name, row.settings),
             had_gate=self._gates.had_gate(found),
+            is_unknown=self._gates.is_unknown(found),
         )
 
     def _settings_table(self, name: str, stored: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -13,6 +13,8 @@ import operator
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from toolstead.concurrency.owned_tasks import finish_despite_cancellation
 from toolstead.errors import NotFoundError
 from toolstead.plugins.discovery import Discovered
@@ -132,6 +134,10 @@ class PluginHost:
         """The plugins that had a gate and came without one, which nobody has confirmed."""
         return [instance.discovered for instance in self._instances if instance.lost_gate]
 
+    def find_closed_gates(self) -> list[str]:
+        """The plugins that failed and deny every call, by their names."""
+        return [instance.name for instance in (*self._instances, *self._refused) if instance.denies_calls]
+
     async def restart_plugin(self, name: str, *, forget: bool = False) -> None:
         """Restart a plugin that is degraded or failed, and clear its failures. A healthy one is left alone.
 
@@ -139,7 +145,7 @@ class PluginHost:
 
         Args:
             name: The plugin.
-            forget: Forget that it had a gate, too; while it cannot be registered, nothing is checked by it.
+            forget: Forget that it had a gate, too: only what it registers now counts.
 
         Raises:
             NotFoundError: There is no such plugin.
@@ -148,7 +154,8 @@ class PluginHost:
             self._check_open()
             instance = self._find_plugin(name)
             if instance.enabled and instance.health.state in ("degraded", "failed"):
-                wanted = Wanted(discovered=instance.discovered, settings=instance.table)
+                is_unknown = instance.is_unknown or (forget and instance.has_gate)
+                wanted = Wanted(discovered=instance.discovered, settings=instance.table, is_unknown=is_unknown)
                 before = None if forget or instance.lost_gate else instance
                 again = PluginInstance(wanted, self._on_status, before)
                 self._instances[self._instances.index(instance)] = again
@@ -220,7 +227,7 @@ class PluginHost:
         for known in self._refused:
             if _same_code(known, one) and known.has_gate == (one.enabled and one.had_gate):
                 return known
-        instance = PluginInstance(one)
+        instance = PluginInstance(structs.replace(one, is_unknown=False))  # its namesake is there, and may be its copy
         instance.note_failure(
             "name", f"{one.discovered.name!r} is already held by {holder.discovered.origin}; rename one of them"
         )

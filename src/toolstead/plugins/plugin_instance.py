@@ -53,12 +53,14 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         enabled: Whether it should run.
         settings: The table of its settings.
         had_gate: Whether it had a gate when it was last registered, in whatever process.
+        is_unknown: Whether it was never registered, so that it may have a gate.
     """
 
     discovered: Discovered
     enabled: bool = True
     settings: Mapping[str, Any] = {}
     had_gate: bool = False
+    is_unknown: bool = False
 
 
 class PluginTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,6 +182,7 @@ class PluginInstance:
         self._context: PluginContext | None = None
         self._has_gate = wanted.enabled and (wanted.had_gate or (before is not None and before.has_gate))
         self._knows_hooks = False
+        self.is_unknown = wanted.is_unknown
         self._tools: tuple[PluginTool, ...] = ()
         self._prompts: tuple[PluginPrompt, ...] = ()
         self._resources: tuple[PluginResource, ...] = ()
@@ -207,6 +210,16 @@ class PluginInstance:
     def has_gate(self) -> bool:
         """Whether calls have to pass it: its gate, or that of the plugin before as long as its own is not known."""
         return self._has_gate or self.hooks.on_before_tool is not None
+
+    @property
+    def denies_calls(self) -> bool:
+        """Whether it failed, and calls have to pass it: it has a gate, or may have one."""
+        return self.enabled and self.has_failed and (self.has_gate or self._may_have_gate)
+
+    @property
+    def _may_have_gate(self) -> bool:
+        """Whether nothing is known of its hooks, from here or from before."""
+        return self.is_unknown and not self._knows_hooks
 
     @property
     def registered_gate(self) -> bool | None:
@@ -262,12 +275,14 @@ class PluginInstance:
         """Its hooks while it is in use; while it is not, a gate that it has is there and closed."""
         if self.live:
             return Hooked(plugin=self.name, hooks=self.hooks, health=self.health)
-        if not (self.enabled and self.has_gate):
+        if not (self.enabled and self.has_gate) and not self.denies_calls:
             return None
 
         async def deny_call(_: ToolCall) -> Deny:
-            remedy = "" if self.lost_gate else f"; `toolstead plugins disable {self.name}` does without it"
-            why = f"{self.health.error}{remedy}" if self.has_failed else "it is not running at this moment"
+            # Who calls is not shown the plugin's file, nor how to do without it: that is in the log.
+            why = (
+                "it is not in use; the log of the server says why" if self.has_failed else "it is starting or stopping"
+            )
             return Deny(f"plugin {self.name!r} has to check it first and cannot: {why}")
 
         hooks = Hooks(on_before_tool=deny_call, before=self.hooks.before, after=self.hooks.after)
@@ -277,7 +292,10 @@ class PluginInstance:
         """Run its code, check what it is, read its settings."""
         found = self.discovered
         try:
-            plugin = self.plugin = check_plugin(found.load(), found.name, bare=found.bare)
+            loaded = found.load()
+            if isinstance(loaded, Plugin) and loaded.register is None:
+                self.is_unknown = False  # it has no hooks, whatever else is wrong with it
+            plugin = self.plugin = check_plugin(loaded, found.name, bare=found.bare)
             self.version = plugin.version
             if plugin.register is None:
                 self._note_hooks(Hooks())
@@ -356,10 +374,15 @@ class PluginInstance:
 
     def note_failure(self, field: str, reason: str) -> None:
         """Mark it as failed: nothing of it is used."""
-        effect = ""
+        effect, remedy = "", f"`toolstead plugins disable {self.name}`"
         if self.has_gate:
-            until = "that is done" if self.lost_gate else "it works again or is disabled"
+            until = "that is done" if self.lost_gate else f"it works again or is disabled ({remedy})"
             effect = f"; its gate denies every call until {until}"
+        elif self.enabled and self._may_have_gate:
+            effect = (
+                "; it may have a gate (`on_before_tool`), so it denies every call until it works or is disabled"
+                f" ({remedy})"
+            )
         elif self.enabled and not self._knows_hooks and not self.discovered.first_party:
             effect = "; if it has a gate (`on_before_tool`), that gate checks nothing"
         logger.error("plugin %r is not in use: %s: %s%s", self.name, field, reason, effect)

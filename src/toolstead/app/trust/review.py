@@ -9,6 +9,7 @@ and instructions the size is shown, and the difference.
 from __future__ import annotations
 
 import difflib
+import re
 import textwrap
 import warnings
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ import msgspec
 from toolstead.adapters.claude.launch import CLAUDE_TOOLS
 from toolstead.app.agent_reading import create_reader, find_scope
 from toolstead.app.layers import read_document
+from toolstead.app.masks import MASK
 from toolstead.app.settings_check import check_depth, checked_leaves
 from toolstead.app.trust.approvals import Difference
 from toolstead.app.trust.snapshot import PinnedFile, Snapshot
@@ -40,6 +42,7 @@ _MOST_DIFFS = 10 * MOST_DIFF_LINES
 _WIDTH = 76
 _MOST_COMPARED = 2_000
 _CONFIG = ".toolstead/config.toml"
+_TOKEN_LINE = re.compile(r"""(\btoken\s*=\s*)("[^"]+"|'[^']+')""")
 _DETAILS = {
     "allowScript": "values that are run as code",
     "allowLeadingDash": "values that may be options",
@@ -286,10 +289,15 @@ def _review_settings(data: bytes) -> Lines:
     try:
         table, origin_of = read_document(Path(_CONFIG), data)
         check_depth(table, origin_of)
-        yield from (f"sets  {key} = {value!r}" for key, value in _walk_leaves(table, ""))
+        yield from (f"sets  {key} = {_mask_token(key, value)!r}" for key, value in _walk_leaves(table, ""))
         checked_leaves(table, origin_of)
     except SettingsError as error:
         yield from (_Refusal(line) for line in str(error).splitlines())
+
+
+def _mask_token(key: str, value: Any) -> Any:
+    """The value as it is shown: a profile's token gives a client something, and changes nothing of what is run."""
+    return MASK if key.startswith("profiles.") and key.endswith(".token") and value else value
 
 
 def _walk_leaves(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
@@ -330,7 +338,8 @@ def _diff_file(path: str, before: bytes, snapshot: Snapshot, changes: Difference
         return
     differences = _diff_lines(old, new)
     if (first := next(differences, None)) is not None:
-        yield from chain((f"--- approved/{path}", f"+++ now/{path}", first), differences)
+        lines = chain((f"--- approved/{path}", f"+++ now/{path}", first), differences)
+        yield from (_TOKEN_LINE.sub(rf"\1{MASK}", line) for line in lines) if path == _CONFIG else lines
 
 
 def _diff_lines(old: list[str], new: list[str]) -> Lines:

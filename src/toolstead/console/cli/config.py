@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from toolstead.app.config_file import ConfigFile, find_path, list_layers
+from toolstead.app.database import describe_database, find_database_file
 from toolstead.app.layers import Explained, parse_value
 from toolstead.app.masks import mask_value
 from toolstead.app.server_file import ServerFile
@@ -109,9 +110,12 @@ def show_paths(invocation: CommandContext, *, only_user: bool, as_json: bool) ->
         return
     layers = list_layers(places)
     if as_json:
-        click.echo(_encode_json({"layers": msgspec.to_builtins(layers)}))
+        click.echo(_encode_json({"layers": msgspec.to_builtins(layers), "database": describe_database(places)}))
         return
     rows = [(layer.name, layer.state, layer.path) for layer in layers]
+    file = find_database_file(places)
+    state = "set" if file is None else "there" if file.exists() else "not there"
+    rows.append(("database", state, describe_database(places)))
     click.echo("\n".join(render_table(("LAYER", "STATE", "WHERE"), rows, width=None)))
 
 
@@ -153,6 +157,12 @@ def explain(invocation: CommandContext, key: str | None, as_json: bool) -> None:
 
     KEY is one setting (tools.timeout) or a section (tools); without it all are shown.
     """
+    if key == "TOOLSTEAD_DATABASE_URL":
+        places = invocation.find_places()
+        origin = "default" if find_database_file(places) else f"environment {key}"
+        value = describe_database(places)
+        click.echo(_encode_json({"database": value, "origin": origin}) if as_json else f"{value}  ({origin})")
+        return
     explained = invocation.load().explain_values()
     if key is not None and key.startswith("plugins."):
         name = find_path(key)[1]

@@ -116,6 +116,8 @@ def _describe_server(stead: Toolstead, address: ServerAddress, what: str, *, ser
         *_describe_profiles(stead, address, url),
         f"  docs     {url}/docs{key}",
     ]
+    if stead.loaded.settings.server.public_url:
+        lines.append(f"Its proxy reaches it at {address.url}")
     if address.new_token:
         lines.append(f"  token    {address.describe_token(is_terminal=is_terminal)}")
     connect = f"connect claude-code --url {url}/mcp"
@@ -157,6 +159,7 @@ def _log_address(stead: Toolstead, address: ServerAddress, what: str) -> None:
         "project": what,
         "url": address.shared_url or address.url,
         "console": address.describe_console(is_terminal=False),
+        **({"bound": address.url} if stead.loaded.settings.server.public_url else {}),
         **({"token": address.describe_token(is_terminal=False)} if address.new_token else {}),
     }
     logger.info("serving %s tools at %s", about["tools"], about["url"], extra={"about": about})
