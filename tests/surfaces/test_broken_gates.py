@@ -136,6 +136,8 @@ def test_a_plugin_that_never_ran_here_denies_every_call_and_one_known_without_a_
     assert "time__current_time was refused: plugin 'guard' has to check it first and cannot" in denied.stderr
     assert "load: ModuleNotFoundError" in denied.stderr
 
+    file.write_text("import no_such_module\nfrom toolstead import Plugin\nplugin = Plugin(name='guard', version='1')\n")
+    assert tell_time(project).returncode == 0, "its text registers nothing, so it has no gate"
     file.write_text("from toolstead import Plugin\nplugin = Plugin(name='guard', version='1')\n")
     assert tell_time(project).returncode == 0
     file.write_text("oops(")
@@ -155,7 +157,7 @@ def test_a_reset_and_a_removed_file_forget_a_gate_and_one_that_works_is_remember
     file.write_text("oops(")
     assert tell_time(project).returncode == 1
     assert project.command("plugins", "reset", "guard").returncode == 1
-    assert (tell_time(project).returncode, gates_of(users)) == (1, [])  # what never ran may have a gate
+    assert (tell_time(project).returncode, gates_of(users)) == (0, [])  # its text registers nothing
     file.write_text(GUARD)
     assert (tell_time(project).returncode, len(gates_of(users))) == (0, 1)
     assert (project.command("plugins", "reset", "guard").returncode, len(gates_of(users))) == (0, 1)

@@ -11,7 +11,7 @@ from toolstead.app.plugin_places import PluginPlaces
 from toolstead.app.toml_text import toml_key
 from toolstead.errors import PluginError, SettingsError
 from toolstead.nearest_names import suggest
-from toolstead.plugins.plugin_instance import load_definition
+from toolstead.plugins.definition import load_definition
 from toolstead.plugins.settings import read_settings
 
 if TYPE_CHECKING:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from toolstead.errors import DefinitionError
+from toolstead.errors import DefinitionError, PluginError
 from toolstead.plugins.contract import HOOKS, Hooks, Plugin, Tool
 from toolstead.plugins.field_check import bad_field, check_function, describe_kind, explain_no_description, show_value
+from toolstead.plugins.health import describe_crash
 from toolstead.plugins.names import BETWEEN, LONGEST_TOOL_NAME, NAME, qualify_name
 from toolstead.plugins.prompt_definition import check_instructions, check_prompts, check_resources
 from toolstead.plugins.settings import check_settings_class
 from toolstead.schema.compiled import compile_input_schema, compile_schema, schema_from_parameters
 from toolstead.schema.visible import first_unseen
+
+if TYPE_CHECKING:
+    from toolstead.plugins.discovery import Discovered
+
+logger = logging.getLogger(__name__)
 
 LONGEST_NAME = 32
 LONGEST_VERSION = 100
@@ -146,3 +153,21 @@ def _check_tool(plugin: str, tool: Tool) -> None:
             compile_schema(tool.output_schema, tool=tool.name, field="output_schema")
     except DefinitionError as error:
         raise bad_field(plugin, "tools", f"{tool.name!r}: {error.field}: {error.reason}") from error
+
+
+def load_definition(found: Discovered) -> Plugin:
+    """What a plugin is, from its code, which is not used any further.
+
+    Raises:
+        PluginError: It cannot be loaded.
+    """
+    try:
+        return check_plugin(found.load(), found.name, bare=found.bare)
+    except (PluginError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # importing runs anything
+        logger.info("plugin %r cannot be loaded", found.name, exc_info=True)
+        reason = f"{describe_crash(error, found.origin)}; without its code its settings cannot be checked"
+        raise PluginError(plugin=found.name, field="load", reason=reason) from None
+    finally:
+        found.unload()

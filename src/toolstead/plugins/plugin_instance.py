@@ -18,7 +18,7 @@ from toolstead.errors import PluginError
 from toolstead.plugins.background import BackgroundTasks
 from toolstead.plugins.calls_under_way import CallsUnderWay
 from toolstead.plugins.contract import HOOKS, Hooks, Plugin, PluginContext, Prompt, Resource, Tool
-from toolstead.plugins.definition import check_hooks, check_plugin
+from toolstead.plugins.definition import check_hooks, check_plugin, load_definition
 from toolstead.plugins.discovery import Discovered
 from toolstead.plugins.health import Health, State, describe_crash
 from toolstead.plugins.hook_runner import Hooked
@@ -485,24 +485,6 @@ class PluginInstance:
         read = self._calls.count_calls(resource.read) if _has_steps(plugin) else resource.read
         counted = msgspec.structs.replace(resource, read=read)
         return PluginResource(resource=counted, origin=self.discovered.origin, context=context)
-
-
-def load_definition(found: Discovered) -> Plugin:
-    """What a plugin is, from its code, which is not used any further.
-
-    Raises:
-        PluginError: It cannot be loaded.
-    """
-    try:
-        return check_plugin(found.load(), found.name, bare=found.bare)
-    except (PluginError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # importing runs anything
-        logger.info("plugin %r cannot be loaded", found.name, exc_info=True)
-        reason = f"{describe_crash(error, found.origin)}; without its code its settings cannot be checked"
-        raise PluginError(plugin=found.name, field="load", reason=reason) from None
-    finally:
-        found.unload()
 
 
 def _has_steps(plugin: Plugin) -> bool:
