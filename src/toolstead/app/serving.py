@@ -196,6 +196,7 @@ async def serve_http(
         tool_files=SteadToolFiles(parts),
         access=access,
         stopping=stopping,
+        find_examples=parts.files.find_examples,
         find_fault=readiness.find_fault,
         collect_metrics=numbers.collect,
         console=ConsoleSite(folder=CONSOLE, login=_LOGIN if parts.origins.project_tools else _LOGIN_ONCE),
