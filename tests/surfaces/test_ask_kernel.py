@@ -190,9 +190,14 @@ async def test_a_key_that_is_refused_is_a_clear_failure(project: Project, api: S
     async with project.served(server=server):
         done = await ask(project, "refuse me")
         assert (done.returncode, done.stdout) == (1, "")
-        said = "toolstead: failed: Anthropic refuses the key that ANTHROPIC_API_KEY holds (401)"
-        assert without_address(done.stderr).splitlines()[1:] == [said, f"thread {project.last_thread()}"]
-        assert all(len(line) <= 80 for line in done.stderr.splitlines())
+        said = "toolstead: failed: Anthropic refuses the key in ANTHROPIC_API_KEY, from the environment (401): invalid"
+        steps = (
+            "To use another one, set ANTHROPIC_API_KEY to it, or unset ANTHROPIC_API_KEY and run `toolstead keys set"
+        )
+        _, why, thread = without_address(done.stderr).splitlines()
+        assert why.startswith(said)
+        assert steps in why
+        assert thread == f"thread {project.last_thread()}"
         assert len(api.requests) == 1  # a refused key is not tried again
 
 

@@ -405,7 +405,7 @@ class Models:
         with import_lock():
             from toolstead.adapters.providers.connect import connect
 
-            return connect(name, self._keys)
+            return connect(name, self._keys, origin_of=self._keys.origin_of)
 
     async def aclose(self) -> None:
         """Close every connection."""

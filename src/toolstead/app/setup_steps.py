@@ -102,6 +102,8 @@ def find_lack(name: str, model: str, settings: RuntimeSettings, lookup: Lookup) 
             reason=f"{model} needs a key of {vendor.title}{keyless}",
             ways=(SetupWay(steps=(f"toolstead keys set {vendor.name}",)),),
         )
+    if not state.usable and vendor.find_address(lookup) is not None:
+        return Lack(reason=state.advice)
     if not state.usable:
         return Lack(reason=f"{model} needs the address of {vendor.title} in the environment, as {vendor.urls[0]}")
     if not has_models_extra(vendor):

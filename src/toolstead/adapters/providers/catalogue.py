@@ -258,7 +258,26 @@ def state_of(vendor: Vendor, lookup: Lookup) -> VendorState:
         return VendorState(vendor=vendor, usable=False, advice=f"set {' or '.join(vendor.keys)}")
     if vendor.find_address(lookup) is None:
         return VendorState(vendor=vendor, usable=False, advice=f"set {' or '.join(vendor.urls)}")
+    if advice := _check_address(vendor, lookup):
+        return VendorState(vendor=vendor, usable=False, advice=advice)
     return VendorState(vendor=vendor, usable=True, source=source)
+
+
+def _check_address(vendor: Vendor, lookup: Lookup) -> str:
+    """What is wrong with an address that was given, and what would be right; empty when nothing is."""
+    name, given = first_set(vendor.urls, lookup)
+    address = vendor.find_address(lookup)
+    if not name or given is None or address is None:
+        return ""
+    parts = urlsplit(address)
+    try:
+        if parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port):
+            return ""
+    except ValueError:  # the port is no number
+        pass
+    shown = "…" if "@" in given else given[:200]  # there may be a password in it
+    right = f"http://{shown}" if "://" not in given and not given.startswith("/") else "http://HOST:PORT"
+    return f"{name}={shown} is no address; write {right}"
 
 
 def default_model(lookup: Lookup) -> str | None:
