@@ -25,7 +25,7 @@ from toolstead.console.cli.group import (
     table_width,
     url_option,
 )
-from toolstead.console.cli.run_output import render_seconds
+from toolstead.console.cli.run_output import render_seconds, was_refused
 from toolstead.console.cli.task_lines import render_duration
 from toolstead.console.cli.thread_choice import find_last_thread, find_thread, shorten_id
 
@@ -136,7 +136,10 @@ def _show_event(kind: str, data: Mapping[str, Any], inputs: Mapping[str, Any]) -
     if kind == "tool_use":
         echo_text(f"{call}  did not end", kind="warning")
         return
-    echo_text(f"{call}  {render_seconds(data['durationMs'] / 1000)}", kind="dim")
+    if "input" in data:
+        call += f" → {json.dumps(data['input'], ensure_ascii=False)}"
+    took = "" if was_refused(data) else f"  {render_seconds(data['durationMs'] / 1000)}"
+    echo_text(f"{call}{took}", kind="dim")
     if data["isError"]:
         echo_text(f"  failed: {data['content']}", kind="bad")
 
