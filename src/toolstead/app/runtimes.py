@@ -28,7 +28,7 @@ from toolstead.adapters.providers.catalogue import (
 )
 from toolstead.app.keys import Keys
 from toolstead.app.runtime_programs import PROGRAMS
-from toolstead.app.setup_steps import find_first_steps, find_lack, find_needed_keys, find_ollama
+from toolstead.app.setup_steps import find_first_steps, find_lack, find_local_models, find_needed_keys, find_ollama
 from toolstead.app.version import VERSION
 from toolstead.errors import MissingModelError, RuntimeFailureError
 from toolstead.nearest_names import suggest
@@ -267,7 +267,8 @@ class Runtimes:
             name: The runtime that was asked for; empty for any.
         """
         ollama = await asyncio.to_thread(find_ollama, self._keys)
-        return find_first_steps(name, self._settings, self._keys, ollama).explain()
+        local = await asyncio.to_thread(find_local_models, self._keys)
+        return find_first_steps(name, self._settings, self._keys, ollama, local).explain()
 
     async def aclose(self) -> None:
         """Close what sessions share: connections to model APIs."""

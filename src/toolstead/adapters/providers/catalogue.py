@@ -24,6 +24,8 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 OLLAMA_HOST = "OLLAMA_HOST"
 """The name that Ollama's own programs read: a host or a port, or both."""
 _OLLAMA_PORT = 11434
+_LIKE = 0.7
+"""How alike a misspelled model is to one that is named, at least."""
 
 _RULES: Mapping[API, str] = {"anthropic": "anthropic", "responses": "openai", "chat": "openai", "gemini": "gemini"}
 
@@ -324,5 +326,5 @@ def _unknown_word(text: str) -> str:
     rule = "name it `provider:name`; without a provider only haiku, sonnet, opus, claude-*, gpt-*, o1… and gemini-* do"
     full = [f"{vendor.name}:{vendor.model}" for vendor in VENDORS if vendor.model]
     by_word = {**{word: word for word in WORDS}, **{one.partition(":")[2]: one for one in full}}
-    hint = suggest(text.lower(), by_word, show=lambda word: repr(by_word[word]), most=2)
+    hint = suggest(text.lower(), by_word, show=lambda word: repr(by_word[word]), most=2, cutoff=_LIKE)
     return f"model {text[:200]!r} has no provider{f'; {hint}' if hint else ''} ({rule})"
