@@ -36,6 +36,7 @@ from toolstead.nearest_names import suggest
 if TYPE_CHECKING:
     from toolstead.adapters.providers.model import ProviderModel
     from toolstead.app.settings import RuntimeSettings
+    from toolstead.invoker.kernel_runtime import Recall
     from toolstead.invoker.runtime import Offered, Runtime
     from toolstead.kernel.model import Model
     from toolstead.tools.handlers.pinned import Pinned
@@ -198,6 +199,7 @@ class Runtimes:
         offered: Offered,
         pinned: Pinned | None = None,
         given: Sequence[Runtime] = (),
+        recall: Recall | None = None,
     ) -> None:
         """Decide which runtimes are available.
 
@@ -209,8 +211,9 @@ class Runtimes:
             offered: The tools of an agent.
             pinned: The approved copy of the project's folder.
             given: Runtimes of the program's own; each comes before one of ours of its name.
+            recall: Gives the kernel the stored conversation of a thread.
         """
-        self._settings = settings
+        self._settings, self._recall = settings, recall
         self._project = project
         self._data = data
         self._keys = keys
@@ -305,6 +308,7 @@ class Runtimes:
             resolve=self._models.resolve_model,
             offered=self._offered,
             limits=Limits(turns=self._settings.kernel.max_turns, tokens=_NO_LIMIT, cost=_NO_LIMIT),
+            recall=self._recall,
         )
 
     def _make_claude(self) -> Runtime:
