@@ -235,7 +235,7 @@ def test_set_changes_one_key_and_nothing_else_of_the_file(
         (BEFORE, ("set", "tools.", "3"), "is not of the form section.key"),
         (BEFORE, ("unset", "tools.proxy"), "tools.proxy is not set in "),
         ("[tools]\ntimeout = yes\n", ("set", "tools.proxy", "x"), "is not valid TOML"),
-        ('runtime = {model = "x"}\n', ("set", "runtime.model", "y"), "edit the file"),
+        ('runtime = {model = "x"}\n', ("set", "runtime.model", "openai:y"), "edit the file"),
         ('[mcp]\ntitle = """\n[tools]\n"""\n[tools]\ntimeout = 0\n', ("set", "tools.proxy", "x"), "tools.timeout"),
     ],
 )

@@ -179,6 +179,10 @@ class NoListenerError(ServeError):
     """The server has gone."""
 
 
+class LostAnswerError(ServeError):
+    """The server ended while it answered; the text says what is stored and how to go on."""
+
+
 class HttpClient:
     """A running server; close it at the end. What it refuses is a `ServeError` with its own message.
 
@@ -335,15 +339,25 @@ class HttpClient:
         """See `InProcessClient`."""
         options = {"threadId": thread_id, "agent": agent, "model": model, "runtime": runtime, "timeout": timeout}
         body = {"prompt": prompt, **{key: value for key, value in options.items() if value is not None}}
-        run = f"/api/runs/{self._check_keys(await self._send_request('POST', '/api/runs', body), {'runId'})['runId']}"
+        accepted = self._check_keys(await self._send_request("POST", "/api/runs", body), {"runId", "threadId"})
+        run, thread = f"/api/runs/{accepted['runId']}", accepted["threadId"]
         try:
             async with self._follow_events(f"{run}/events") as events:
                 async for event in events:
                     on_event(event["type"], event["data"])
+            return await self._send_request("GET", run)
         except asyncio.CancelledError:
             await self._send_request("POST", f"{run}/cancel", {})
             raise
-        return await self._send_request("GET", run)
+        except RefusedRequestError:
+            raise
+        except ServeError as error:
+            if await self.is_listening(is_last=False):
+                raise
+            raise LostAnswerError(
+                f"the server at {self.url} ended while it answered. What is stored: toolstead threads show {thread}."
+                f" To go on: toolstead ask --thread {thread} TEXT"
+            ) from error
 
     async def list_events(self, thread_id: str, types: Collection[str] | None = None) -> list[dict[str, Any]]:
         """See `InProcessClient`."""

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
+from toolstead.app.agent_reading import find_model_problem
 from toolstead.app.layers import FIXED_NAMES, PREFIX, nest_value, parse_value, read_document
 from toolstead.app.masks import mask_value
 from toolstead.app.places import Places
@@ -51,6 +52,8 @@ class ConfigFile:
         """
         path, value = find_path(key), parse_value(text)
         checked_leaves(nest_value(path, value), lambda _: "config set")
+        if path == ("runtime", "model") and value and (problem := find_model_problem(str(value))):
+            raise SettingsError(key=key, origin="config set", reason=problem)
         self._change(path, value)
         return value
 

@@ -26,7 +26,7 @@ from toolstead.app.settings import (
 )
 from toolstead.app.toml_text import DEEPEST, MOST_DIGITS, KeyPath, kind_of, toml_key, toml_value
 from toolstead.errors import SettingsError
-from toolstead.nearest_names import find_nearest, suggest
+from toolstead.nearest_names import suggest
 from toolstead.schema.visible import HALF_CHARACTER
 
 OriginOf = Callable[[tuple[str | int, ...]], str]
@@ -274,5 +274,6 @@ def _unknown_key(path: KeyPath, spelling: Spelling) -> str:
     elsewhere = [found for found in known_keys() if found[-1] == path[-1]]
     if elsewhere:
         return f"unknown key; did you mean {' or '.join(spelling(found) for found in elsewhere)}?"
-    (nearest,) = find_nearest(".".join(path), known, cutoff=0)
-    return f"unknown key; the nearest is {spelling(known[nearest])}; known here: {', '.join(siblings)}"
+    hint = suggest(".".join(path), known, show=lambda name: spelling(known[name]))
+    here = f"known here: {', '.join(siblings)}" if siblings else ""
+    return f"unknown key; {'; '.join(filter(None, (hint, here)))}"

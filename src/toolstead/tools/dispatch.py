@@ -30,7 +30,7 @@ from toolstead.plugins.tool_meta import Client, Progress, ToolMeta
 from toolstead.schema.compiled import CompiledSchema
 from toolstead.schema.explanation import rename_whole
 from toolstead.tools.definition import RegisteredTool
-from toolstead.tools.gates import Approve, ApprovingClient, Gate, Gates, Observer
+from toolstead.tools.gates import Approve, ApprovingClient, Gate, Gates, Observer, copy_json
 from toolstead.tools.output import BadResultError, cap_result, convert_answer
 from toolstead.tools.patient_client import PatientClient
 from toolstead.tools.registry import Registry
@@ -183,7 +183,7 @@ class Dispatcher:
             raise self._unknown_tool(name, caller)
         meta: Any = None
         patient = PatientClient(client) if client is not None and registered.tool.interactive else None
-        events, started, shown, gates = self._events, perf_counter(), input, self._gates
+        events, started, shown, used, gates = self._events, perf_counter(), input, None, self._gates
         is_wanted = events.listening or caller.run_id is not None  # all events of a run are kept
         if not registered.ignores_meta or is_wanted or gates is not None:
             meta = ToolMeta(registered.tool, caller, caller.cwd or self._cwd, self._new_id, progress, patient)
@@ -194,9 +194,11 @@ class Dispatcher:
             if arguments is None:
                 arguments = await self.validator.validate_arguments(registered, input)
             if gates is not None and isinstance(arguments, dict):
-                arguments = await gates.ask_gates(
-                    name, arguments, caller, meta.call_id, registered, approving=approving
-                )
+                asked = arguments
+                arguments = await gates.ask_gates(name, asked, caller, meta.call_id, registered, approving=approving)
+                started = perf_counter()  # what a person takes to decide is no time of the tool
+                if is_wanted and arguments is not asked and isinstance(arguments, dict):
+                    used = copy_json(arguments)
                 shown = gates.copy_for_observers(arguments, input)
             if not isinstance(arguments, dict):  # and not `ToolResult`: a struct's metaclass makes that slow
                 result = arguments
@@ -216,19 +218,19 @@ class Dispatcher:
             if isinstance(error, asyncio.CancelledError) and _caller_gave_up():
                 how = _describe_cancellation(error)
                 cancelled = ToolResult.error(f"{name} was cancelled{how}", Failure.CANCELLED)
-                self._report_failure(registered, self._id_of(meta, caller), cancelled, started, caller)
+                self._report_failure(registered, self._id_of(meta, caller), cancelled, started, caller, used=used)
                 if self._record is not None:
                     self._record(name, Failure.CANCELLED, perf_counter() - started, caller)
                 raise
             call_id = self._id_of(meta, caller)
             limit = registered.tool.max_output or self._max_output
             result, _ = cap_result(_explain_failure(registered, call_id, error), limit)
-            self._report_failure(registered, call_id, result, started, caller)
+            self._report_failure(registered, call_id, result, started, caller, used=used)
         else:
             if result.is_error:
-                self._report_failure(registered, self._id_of(meta, caller), result, started, caller)
+                self._report_failure(registered, self._id_of(meta, caller), result, started, caller, used=used)
             elif is_wanted:
-                self._emit_result(meta.call_id, name, result, started, caller)
+                self._emit_result(meta.call_id, name, result, started, caller, used=used)
         if self._record is not None:
             failure = result.failure or Failure.TOOL if result.is_error else None
             self._record(name, failure, perf_counter() - started, caller)
@@ -307,7 +309,14 @@ class Dispatcher:
         return meta.call_id if meta is not None else caller.call_id or self._new_id()
 
     def _report_failure(
-        self, registered: RegisteredTool, call_id: str, result: ToolResult, started: float, caller: Caller
+        self,
+        registered: RegisteredTool,
+        call_id: str,
+        result: ToolResult,
+        started: float,
+        caller: Caller,
+        *,
+        used: Mapping[str, Any] | None,
     ) -> None:
         logger.warning(
             "call %s: %s failed (%s)%s: %s",
@@ -317,10 +326,29 @@ class Dispatcher:
             _name_thread(caller, " in thread %s"),
             result.text[:SHOWN_IN_LOG],
         )
-        self._emit_result(call_id, registered.tool.name, result, started, caller)
+        self._emit_result(call_id, registered.tool.name, result, started, caller, used=used)
 
-    def _emit_result(self, call_id: str, name: str, result: ToolResult, started: float, caller: Caller) -> None:
-        text = result.text
+    def _emit_result(
+        self,
+        call_id: str,
+        name: str,
+        result: ToolResult,
+        started: float,
+        caller: Caller,
+        *,
+        used: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Tell the result of a call.
+
+        Args:
+            call_id: The call.
+            name: Its tool.
+            result: What came of it.
+            started: When the handler was started, or the call where it was not.
+            caller: Who called.
+            used: The arguments that a gate or a person gave in place of the caller's; None where there are none.
+        """
+        text, edited = result.text, {} if used is None else {"input": used}
         self._events.emit(
             "tool_result",
             _event_details(
@@ -330,6 +358,7 @@ class Dispatcher:
                 isError=result.is_error,
                 content=text if len(text) <= SHOWN_IN_EVENTS else text[:SHOWN_IN_EVENTS] + "…",
                 durationMs=round((perf_counter() - started) * 1000, 3),
+                **edited,
             ),
             caller,
         )

@@ -24,6 +24,7 @@ import click
 from toolstead.console.cli.colour import Kind, paint_text
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.console.cli.own_output import find_output
+from toolstead.console.cli.standard_streams import OutputError
 from toolstead.errors import ToolsteadError
 from toolstead.nearest_names import suggest
 from toolstead.schema.visible import escape_unseen, is_plain
@@ -361,6 +362,9 @@ def run(arguments: list[str] | None, command: click.Command = cli) -> int:
         return WRONG_USAGE
     except BrokenPipeError:
         sys.stderr.close()
+        return FAILED
+    except OutputError as error:
+        click.echo(f"toolstead: {error}", err=True)
         return FAILED
     return status if isinstance(status, int) else DONE
 
