@@ -348,7 +348,10 @@ class Dispatcher:
             caller: Who called.
             used: The arguments that a gate or a person gave in place of the caller's; None where there are none.
         """
-        text, edited = result.text, {} if used is None else {"input": used}
+        text = result.text
+        more: dict[str, Any] = {} if used is None else {"input": used}
+        if (handle := self._find_handle(result, name, caller)) is not None:
+            more["handle"] = handle
         self._events.emit(
             "tool_result",
             _event_details(
@@ -358,10 +361,18 @@ class Dispatcher:
                 isError=result.is_error,
                 content=text if len(text) <= SHOWN_IN_EVENTS else text[:SHOWN_IN_EVENTS] + "…",
                 durationMs=round((perf_counter() - started) * 1000, 3),
-                **edited,
+                **more,
             ),
             caller,
         )
+
+    def _find_handle(self, result: ToolResult, name: str, caller: Caller) -> str | None:
+        """Where a person finds what an event does not show: all of a cut answer, and pictures and sound of a run."""
+        if result.handle is not None:
+            return result.handle
+        if self._keep is None or caller.run_id is None or all(type(part) is Text for part in result.content):
+            return None
+        return self._keep(result, name, caller)
 
     def _new_id(self) -> str:
         return f"call_{self._prefix}_{next(self._numbers)}"

@@ -20,7 +20,7 @@ from toolstead.adapters.rest.openapi import describe_answer, route
 
 _INDEX: Final = "index.html"
 _POLICY: Final = (
-    "default-src 'self'; img-src 'self' data: blob:; style-src 'self'; script-src 'self'; connect-src 'self'; "
+    "default-src 'self'; img-src 'self' data: blob:; media-src data:; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _HEADERS: Final = ((b"content-security-policy", _POLICY.encode()), (b"referrer-policy", b"same-origin"))
