@@ -93,7 +93,6 @@ async def test_a_picture_that_a_run_got_is_kept_for_those_who_watch_it(tmp_path:
     environ = {"TOOLSTEAD_HOME": str(tmp_path / "home")}
     async with Toolstead(tmp_path, environ=environ, settings={"runtime": runtime}, watch=False) as stead:
         stead.registry.register(says(ToolResult(content=(Text("look"), Image(data=b"\0" * 90, mime_type="image/png")))))
-        with stead.events(["tool_result"]) as events:
         seen: list[Event] = []
         assert (await stead.invoke("Show it.", on_message=seen.append)).result == "seen"
         [result] = [event for event in seen if event.type == "tool_result"]

@@ -60,8 +60,8 @@ async def test_the_page_answers_the_address_of_every_screen(live: Live, path: st
     assert (reply.status, reply.body.decode()) == (200, PAGE)
     assert reply.headers["content-type"] == "text/html; charset=utf-8"
     assert reply.headers["content-security-policy"] == (
-        "default-src 'self'; img-src 'self' data: blob:; media-src data:; style-src 'self'; script-src 'self'; connect-src 'self'; "
-        "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        "default-src 'self'; img-src 'self' data: blob:; media-src data:; style-src 'self'; script-src 'self'; "
+        "connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
     assert (reply.headers["x-content-type-options"], reply.headers["referrer-policy"]) == ("nosniff", "same-origin")
     assert reply.headers["cache-control"] == "no-cache"

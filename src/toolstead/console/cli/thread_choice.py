@@ -41,9 +41,9 @@ async def find_thread(client: SteadClient, given: str) -> dict[str, Any]:
         lines = "".join(f"\n  {describe_thread(thread)}" for thread in list(found.values())[:_MOST_NAMED])
         more = "\n  …" if len(found) > _MOST_NAMED else ""
         raise ThreadChoiceError(f"{given!r} is the beginning of several threads; give more of one:{lines}{more}")
-    if 0 < len(given.removeprefix(KIND)) < _SHORTEST:
+    if 0 < len(given.removeprefix(KIND)) < SHORTEST:
         raise ThreadChoiceError(
-            f"no thread {given!r}; the beginning of an id needs at least {_SHORTEST} characters:"
+            f"no thread {given!r}; the beginning of an id needs at least {SHORTEST} characters:"
             " `toolstead threads list` shows them"
         )
     known = [thread["id"] for thread in await client.list_threads(_MOST_COMPARED, own=True)]
