@@ -50,7 +50,7 @@ _TOO_LONG = re.compile(
 )
 _TOOL_INDEX = re.compile(r"\btools[.\[](\d+)\]?(?:\.function_?declarations\[(\d+)\])?", re.IGNORECASE)
 _OF_A_TOOL = re.compile(r"schema|parameters|function|tool", re.IGNORECASE)
-_SECRET = re.compile(r"\b(?:sk-|gsk_|xai-|AIza)[-\w*]{6,}|[-\w]*\*{2,}[-\w*]*")
+_SECRET = re.compile(r"\b(?:sk-|gsk_|xai-|AIza)[-\w*]{6,}|(?<![-\w])[-\w]*+\*{2,}+[-\w*]*+")
 
 _PATHS: Mapping[API, str] = {
     "anthropic": "/v1/messages",
