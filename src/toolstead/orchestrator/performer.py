@@ -314,6 +314,8 @@ class RunPerformer:
 
         Made when the turn begins, so that they are older than its answer, by their time and their id too.
         """
+        if not active.results:
+            return []
         now = self._parts.clock.now()
         return [
             self.create_message(active.run, "system", describe_result(task), now, kind="result")
