@@ -7,7 +7,7 @@ import { count } from "../../ui/format";
 import { Card, Code, Empty, ErrorNotice, Facts, Json, Loading, PageHead } from "../../ui/parts";
 import { Status } from "../../ui/Status";
 import { Tabs } from "../../ui/Tabs";
-import { Findings } from "./Agents";
+import { FILES_MS, Findings } from "./Agents";
 
 type Agent = Shape<"AgentDetails">;
 
@@ -15,6 +15,7 @@ export function AgentPage({ name }: { name: string }): ReactNode {
   const { data, error, isPending, refetch } = useQuery({
     queryKey: ["agents", name],
     queryFn: () => take(api.GET("/api/agents/{name}", { params: { path: { name } } })),
+    refetchInterval: FILES_MS,
   });
   const back = { to: "/agents", name: "Agents" };
   if (isPending) return <div className="page"><Loading what={name} /></div>;

@@ -9,13 +9,16 @@ import { Status } from "../../ui/Status";
 import { AgentPage } from "./AgentPage";
 import "./agents.css";
 
+/** No event says that an agent's file has changed, so its screens look. */
+export const FILES_MS = 4_000;
+
 export default function Agents(): ReactNode {
   const [, params] = useRoute("/agents/:agent");
   return params ? <AgentPage key={params.agent} name={decodeURIComponent(params.agent)} /> : <AgentList />;
 }
 
 function AgentList(): ReactNode {
-  const { data, error, isPending, refetch } = useQuery({ queryKey: ["agents"], queryFn: () => take(api.GET("/api/agents")) });
+  const { data, error, isPending, refetch } = useQuery({ queryKey: ["agents"], queryFn: () => take(api.GET("/api/agents")), refetchInterval: FILES_MS });
   return (
     <div className="page">
       <PageHead title="Agents" about="Who answers: a markdown file each, with instructions, a model, limits and a view of the tools." />

@@ -74,12 +74,12 @@ function Choose(): ReactNode {
 
 function OpenFile({ name }: { name: string }): ReactNode {
   const { data, error, isPending, refetch } = useQuery({
-    queryKey: ["tool-files", name],
+    queryKey: ["tool-file-text", name], // not below "tool-files", which every reload of tools makes stale
     queryFn: () => take(api.GET("/api/tool-files/{name}", { params: { path: { name } } })),
     staleTime: Infinity, // a change meanwhile is refused when it is saved; nothing that is typed is lost
     gcTime: 0,
   });
   if (isPending) return <div className="page"><Loading what={name} /></div>;
   if (error) return <div className="page"><PageHead title={name} back={{ to: "/editor", name: "Tool editor" }} /><ErrorNotice error={error} retry={() => void refetch()} /></div>;
-  return <FileEditor key={data.digest} name={data.name} text={data.text} digest={data.digest} path={data.path} />;
+  return <FileEditor key={data.name} name={data.name} text={data.text} digest={data.digest} path={data.path} />;
 }

@@ -47,7 +47,7 @@ export function FileEditor(props: { name: string; text: string; digest: string; 
     },
   });
   const remove = useMutation({
-    mutationFn: () => take(api.DELETE("/api/tool-files/{name}", { params: { path: { name }, header: { "If-Match": digest } } })),
+    mutationFn: () => take(api.DELETE("/api/tool-files/{name}", { params: { path: { name }, header: { "If-Match": `"${digest}"` } } })),
     onSuccess: () => {
       say(`${name}.json is deleted, and its tools are gone.`);
       refresh();

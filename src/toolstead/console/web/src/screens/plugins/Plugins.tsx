@@ -62,8 +62,8 @@ export function PluginSwitch({ plugin }: { plugin: Plugin }): ReactNode {
     mutationFn: (enabled: boolean) => take(api.PATCH("/api/plugins/{name}", { params: { path: { name: plugin.name } }, body: { enabled } })),
     onSuccess: (changed) => say(changed.error ? `${changed.name}: ${changed.error}` : `${changed.name} is ${changed.enabled ? "on" : "off"}.`),
     onSettled: () => {
-      void queries.invalidateQueries({ queryKey: ["plugins"] });
       void queries.invalidateQueries({ queryKey: ["tools"] });
+      return queries.invalidateQueries({ queryKey: ["plugins"] }); // until they are read, the switch stays where it was put
     },
   });
   return (
