@@ -127,9 +127,7 @@ def test_two_tabs_show_the_same_conversation_as_it_happens(page: Page, stage: St
     expect(page.get_by_role("region", name="Approval of careful__deploy")).to_have_count(0)
 
 
-def test_nothing_is_missing_or_twice_after_the_server_was_started_anew(
-    page: Page, stage: Stage, audit: Audit
-) -> None:
+def test_nothing_is_missing_or_twice_after_the_server_was_started_anew(page: Page, stage: Stage, audit: Audit) -> None:
     thread = stage.run("Hello one")["threadId"]
     page.goto(f"/chat/{thread}")
     expect(page.get_by_role("article")).to_have_count(2)

@@ -41,7 +41,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Tools": {
         "tools": "List, show, call, write and switch tools.",
         "mcp": "Serve MCP on stdin and stdout.",
-        "serve": "Serve the tools over HTTP: REST and MCP.",
+        "serve": "Serve the tools and the console: REST, MCP, a page.",
     },
     "Agents": {
         "ask": "Ask an agent, and print its answer as it comes.",

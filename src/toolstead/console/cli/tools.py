@@ -6,6 +6,7 @@ import functools
 import json
 import logging
 import shlex
+import sys
 import textwrap
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -150,7 +151,9 @@ async def list_tools(tools: Tools, *, as_json: bool) -> None:
     else:
         click.echo("No tools can be called here.", err=True)
     for problem in problems[:MOST_QUARANTINED]:
-        click.echo(f"quarantined: {_describe_problem(problem)}", err=True)
+        line = f"quarantined: {_describe_problem(problem)}"
+        wraps = sys.stderr.isatty() and "\n" not in line
+        click.echo(click.wrap_text(line, terminal_width() - 1, "", "  ") if wraps else line, err=True)
     if len(problems) > MOST_QUARANTINED:
         click.echo(f"quarantined: {count_noun(len(problems) - MOST_QUARANTINED, 'more problem')}", err=True)
     if any(str(problem["source"]).endswith(".json") for problem in problems):
