@@ -176,7 +176,7 @@ def test_the_question_ends_with_its_time(place: Place) -> None:
     with open_terminal(place.project, *SEND, "to=ada", "within=1") as terminal:
         status, _, shown = terminal.end()
     assert (status, place.sent) == (1, [])
-    assert "careful__send was refused: no answer within 1 seconds" in shown
+    assert "careful__send was refused: no answer within 1 second" in shown
 
 
 # from another terminal
