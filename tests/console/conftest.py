@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -48,10 +48,10 @@ def open_context(browser: Browser, stage: Stage, audit: Audit) -> Iterator[Calla
     """`open_context(**options)`: a browser of a person's own, watched; in the end nothing has gone wrong in it."""
     opened: list[BrowserContext] = []
 
-    def open_context(**options: object) -> BrowserContext:
+    def open_context(**options: Any) -> BrowserContext:
         from tests.waiting import PATIENCE
 
-        context = browser.new_context(base_url=stage.url, viewport={"width": 1280, "height": 800}, **(options or {}))
+        context = browser.new_context(**{"base_url": stage.url, "viewport": {"width": 1280, "height": 800}, **options})
         context.set_default_timeout(PATIENCE * 1000)
         audit.watch(context)
         opened.append(context)

@@ -23,12 +23,25 @@ export function LiveProvider({ children }: { children: ReactNode }): ReactNode {
       for (const event of events) for (const key of keysChangedBy(event)) waiting.set(key.join("\0"), key);
       if (waiting.size > 0 && timer === 0) timer = window.setTimeout(refresh, REFRESH_MS);
     });
-    const unwatch = connection.watchGaps(() => void queries.invalidateQueries());
+    // The rights first: a server that was started anew has another private token, and what it would refuse is not asked.
+    const refreshAll = async (): Promise<void> => {
+      await queries.invalidateQueries({ queryKey: ["access"] });
+      await new Promise((resolve) => window.setTimeout(resolve)); // the screens have taken the rights in
+      await queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "access" });
+    };
+    let wasAway = false;
+    const unwatchStatus = connection.watchStatus(() => {
+      const { state } = connection.status;
+      if (state === "live" && wasAway) void refreshAll(); // what no event tells may be another: tools, plugins, settings
+      wasAway = state === "waiting" || (wasAway && state !== "live");
+    });
+    const unwatch = connection.watchGaps(() => void refreshAll());
     connection.start();
     return () => {
       window.clearTimeout(timer);
       unsubscribe();
       unwatch();
+      unwatchStatus();
       connection.stop();
     };
   }, [connection, queries]);

@@ -1,6 +1,6 @@
 /** A form from a JSON schema; loaded by the screens that need one. */
 import Form from "@rjsf/core";
-import type { IconButtonProps, RJSFSchema, UiSchema } from "@rjsf/utils";
+import type { IconButtonProps, MultiSchemaFieldTemplateProps, RJSFSchema, UiSchema } from "@rjsf/utils";
 import { useMemo, type ReactNode } from "react";
 
 import { Button } from "../parts";
@@ -15,6 +15,15 @@ function makeButton(icon: IconName, label: string): (props: IconButtonProps) => 
 }
 
 const TEMPLATES = {
+  MultiSchemaFieldTemplate: ({ selector, optionSchemaField }: MultiSchemaFieldTemplateProps) => (
+    <div className="stack tight">
+      <label>
+        <span className="visually-hidden">Which kind of value</span>
+        {selector}
+      </label>
+      {optionSchemaField}
+    </div>
+  ),
   ButtonTemplates: {
     AddButton: ({ onClick, disabled, id }: IconButtonProps) => (
       <Button small icon="plus" id={id} disabled={disabled ?? false} onClick={onClick}>
