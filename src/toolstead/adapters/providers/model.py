@@ -163,7 +163,7 @@ class ProviderModel:
         finally:
             for connection in opened:
                 await connection.aclose()
-        yield self._build_reply(response)
+        yield self._build_reply(response, request.tools)
 
     async def _explain_failure(
         self, error: Exception, opened: Sequence[httpx2.Response], tools: Sequence[ToolInfo]
@@ -194,7 +194,7 @@ class ProviderModel:
         """Close the connections; requests that still run fail."""
         await self._connection.client.aclose()
 
-    def _build_reply(self, response: ModelResponse) -> ModelReply:
+    def _build_reply(self, response: ModelResponse, tools: Sequence[ToolInfo]) -> ModelReply:
         self._refuse_half_an_answer(response)
         return ModelReply(
             text="".join(part.content for part in response.parts if isinstance(part, TextPart)),
@@ -206,6 +206,8 @@ class ProviderModel:
             ),
             cut=response.finish_reason == "length",
             finish=_find_finish(response),
+            cached_tokens=response.usage.cache_read_tokens,
+            adapted=self._copies.find_changes(tools),
             kept=response,
         )
 

@@ -66,7 +66,7 @@ export function StepPage({ run, number }: { run: string; number: number }): Reac
 }
 
 function fromCache(step: Step): string {
-  const read = (step.usage as Held)["cacheReadTokens"] ?? (step.usage as Held)["cachedTokens"];
+  const read = (step.reply as Held | null)?.["cachedTokens"];
   return typeof read === "number" && read > 0 ? formatNumber(read) : "";
 }
 
@@ -128,6 +128,25 @@ function SentMessage({ message }: { message: Held | null }): ReactNode {
   );
 }
 
+/** What was changed in the schemas of tools, because this API does not take them as they are. */
+function Adapted({ reply, offered }: { reply: Held | null; offered: readonly string[] }): ReactNode {
+  const adapted = Object.entries((reply?.["adapted"] ?? {}) as Record<string, readonly string[]>).filter(([name]) => offered.includes(name));
+  if (adapted.length === 0) return null;
+  return (
+    <details>
+      <summary>{count(adapted.length, "schema")} adapted for this API; arguments are checked against the original</summary>
+      <dl className="facts">
+        {adapted.map(([name, changes]) => (
+          <div key={name} className="contents">
+            <dt className="mono">{name}</dt>
+            <dd>{changes.map((change) => <div key={change}>{change}</div>)}</dd>
+          </div>
+        ))}
+      </dl>
+    </details>
+  );
+}
+
 /** The tools that were offered, those that were called in the run, and what the gates said. */
 function StepTools({ step, events }: { step: Step; events: readonly Shape<"Event">[] }): ReactNode {
   const held = (step.request as Held)["tools"];
@@ -150,6 +169,7 @@ function StepTools({ step, events }: { step: Step; events: readonly Shape<"Event
           ))}
         </ul>
       </section>
+      <Adapted reply={step.reply as Held | null} offered={offered} />
       {[...called.values()].map((call) => {
         const end = ends.get(String(call["id"]));
         return end ? (
