@@ -26,7 +26,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 run: $(CORE) ## Start the server (ARGS="--port 8421" and the like are passed on)
-	@$(BIN)/python hatch_build.py || echo "run: without the console, which the line above explains" >&2
+	@$(BIN)/python hatch_build.py || echo "run: the server starts without the console, which could not be built, as said above" >&2
 	@$(BIN)/toolstead serve $(ARGS)
 
 console: $(CORE) ## Build the page that the server shows at /, unless it is built

@@ -16,9 +16,11 @@ import hashlib
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -175,19 +177,25 @@ def _install_packages(web: Path, node: tuple[str, list[str]]) -> None:
 def _run_npm(web: Path, node: tuple[str, list[str]], *arguments: str) -> None:
     """Run npm in the machine's own environment; what it says is shown where it fails."""
     program, npm = node
-    environ = {**os.environ, "PATH": f"{Path(program).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+    environ = dict(os.environ)
     environ.pop("NODE_ENV", None)  # another value builds another console
-    done = subprocess.run(
-        [*npm, *arguments],
-        cwd=web,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        # Scripts call `npm` by its name, and that of the package does not start from where it lies.
+        starter = Path(folder, "npm")
+        starter.write_text(f'#!/bin/sh\nexec {shlex.join(npm)} "$@"\n', encoding="utf-8")
+        starter.chmod(0o755)
+        places = (folder, str(Path(program).parent), os.environ.get("PATH", os.defpath))
+        done = subprocess.run(
+            [*npm, *arguments],
+            cwd=web,
+            env={**environ, "PATH": os.pathsep.join(places)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
     if done.returncode != 0:
         named = " ".join(argument for argument in arguments if not argument.startswith("-"))
         raise ConsoleError(f"`npm {named}` in {web} ended with status {done.returncode}:\n{done.stdout.strip()}")

@@ -183,6 +183,8 @@ class StorageError(ToolsteadError):
 
     is_away = False
     """Whether it cannot be reached at all. An open store logs once that it is away, and once that it is back."""
+    is_lasting = False
+    """Whether no later try can succeed before a person changes something."""
 
     @property
     def log_level(self) -> int:
@@ -367,12 +369,12 @@ class UnknownToolError(ToolsteadError):
         nearest: Names that look like it, best first.
     """
 
-    def __init__(self, name: str, nearest: tuple[str, ...] = (), *, reason: str = "") -> None:
-        """Say that the name is unknown, or, to a caller who may know it, why it cannot be called."""
+    def __init__(self, name: str, nearest: tuple[str, ...] = (), *, reason: str = "", note: str = "") -> None:
+        """Say that the name is unknown, and a note; or, to a caller who may know it, why it cannot be called."""
         self.name = name
         self.nearest = nearest
         hint = f"; did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
-        super().__init__(reason or f"unknown tool {name[:200]!r}{hint}")
+        super().__init__(reason or f"unknown tool {name[:200]!r}{hint}{note}")
 
 
 class InvalidRequestError(ToolsteadError):

@@ -40,6 +40,7 @@ BOUNDARIES = {
     "toolstead.plugins.decorator": "annotations are the author's own code, run when they are resolved",
     "toolstead.plugins.hook_call": "a hook may raise anything; it is named and counted, and the rest goes on",
     "toolstead.plugins.background": "a background owner: work that fails degrades its plugin, and ends nothing else",
+    "toolstead.plugins.definition": "the definition is its author's own code, run to be looked at",
     "toolstead.plugins.health": "the text of an exception is made by its author's own code",
     "toolstead.plugins.isolated": "a parser may raise anything on what it is given; the call that gave it fails alone",
     "toolstead.plugins.plugin_instance": "the plugin loader: a plugin's own code may raise anything; it fails alone",

@@ -20,10 +20,17 @@ from tests.flows.http_internet import reply, serving
 from tests.waiting import PATIENCE
 from toolstead import Hooks, Plugin, PluginContext, RefusedError, Tool, ToolError, ToolMeta, UnknownToolError, tool
 from toolstead.app.plugin_powers import LARGEST_VALUE, LONGEST_KEY, MOST_BROADCASTS, MOST_CALLS, MOST_NESTED
-from toolstead.errors import FileConflictError, InvalidFileError, NotFoundError, UnavailableError
+from toolstead.errors import (
+    FileConflictError,
+    InvalidFileError,
+    NotFoundError,
+    UnavailableError,
+    UnknownAgentError,
+)
 from toolstead.plugins.background import MOST
 from toolstead.plugins.ports import HttpAnswer
 from toolstead.testing import FakeContext, fake_context, memory_stead
+from toolstead.types.call import Caller
 from toolstead.types.event import Event
 from toolstead.types.result import Failure
 from toolstead.types.run import RunError
@@ -134,6 +141,7 @@ async def fake_world(_: Path) -> AsyncGenerator[World]:
         answers={"weather": "It is sunny.", "fail now": RunError(code="runtime", message="the model is tired")},
         pages={url: page},
         tools=[outside],
+        agents=[],
         on_broadcast=others.on_broadcast,
     ) as ctx:
         assert isinstance(ctx, FakeContext)
@@ -604,6 +612,42 @@ async def test_a_task_that_is_not_there_is_not_found(world: World) -> None:
         await world.ctx.tasks.status("task_7")
     with pytest.raises(NotFoundError, match="no task 'task_7'"):
         await world.ctx.tasks.cancel("task_7")
+
+
+def of_call(caller: Caller) -> ToolMeta:
+    return ToolMeta(outside, caller, Path("/"), lambda: "call_1")
+
+
+REFUSED_ITEMS = {
+    "a misspelt member": ({"agnet": "a", "prompt": "x"}, "item 1: 'agnet' is no field; did you mean 'agent_id'?"),
+    "no prompt": ({"agent_id": "a"}, "item 1: 'prompt' is missing: what the agent is to do"),
+    "no agent": (
+        {"prompt": "x"},
+        "item 1: 'agent_id' is missing: who is to do it ('markdown' defines an agent instead)",
+    ),
+    "a prompt that is no text": ({"agent_id": "a", "prompt": 3}, "item 1: 'prompt' must be text"),
+    "an unknown agent": ({"agent_id": "ghost", "prompt": "x"}, str(UnknownAgentError("ghost", ()))),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_ITEMS)
+async def test_an_item_that_cannot_be_delegated_is_refused_with_a_sentence(world: World, case: str) -> None:
+    item, why = REFUSED_ITEMS[case]
+    (entry,) = await world.ctx.tasks.delegate([item], meta=of_call(Caller(run_id="r1", agent_id="main")))
+    assert (entry["status"], entry["error"]["message"]) == ("refused", why)
+
+
+async def test_only_agents_delegate_and_only_tasks_report(world: World) -> None:
+    outsider, agent = of_call(Caller()), of_call(Caller(run_id="r1", agent_id="main"))
+    with pytest.raises(ToolError, match="for agents at work"):
+        await world.ctx.tasks.start("x", parent=outsider)
+    with pytest.raises(ToolError, match="for agents at work"):
+        await world.ctx.tasks.delegate([], meta=outsider)
+    for report in (world.ctx.tasks.checkin, world.ctx.tasks.signal):
+        with pytest.raises(ToolError, match="for agents at work"):
+            await report("x", meta=outsider)
+        with pytest.raises(RefusedError, match="nobody delegated this work"):
+            await report("x", meta=agent)
 
 
 async def test_a_power_that_is_not_there_says_so(world: World) -> None:

@@ -158,7 +158,7 @@ async def test_behind_the_proxy_calls_pass_events_arrive_as_they_happen_and_fore
     request += ["-addext", "subjectAltName=DNS:stead.example.org", "-keyout", str(key), "-out", str(certificate)]
     run(request)
     public = free_port()
-    command = [*TOOLSTEAD, "serve", "--port", "0", "--set", 'server.allowed_hosts=["stead.example.org"]']
+    command = [*TOOLSTEAD, "serve", "--port", "0", "--set", "server.public_url=https://stead.example.org"]
     async with serving(tmp_path / "project", command) as (_, client):
         config = block("/etc/nginx/conf.d/toolstead.conf")
         config = config.replace("127.0.0.1:8420", f"127.0.0.1:{client.port}").replace("443", f"127.0.0.1:{public}")

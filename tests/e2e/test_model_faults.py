@@ -119,7 +119,8 @@ async def test_nothing_but_empty_answers_is_a_clear_failure(play: Play) -> None:
         run = await stage.ask("hello")
         assert run.status == "failed"
         assert run.error is not None
-        assert "sent an empty answer, 3 times" in run.error.message
+        assert "answered with nothing (finish_reason " in run.error.message
+        assert "3 times; try another model" in run.error.message
 
 
 async def test_the_one_tool_whose_schema_is_refused_is_left_out_and_named(

@@ -49,6 +49,14 @@ async def test_results_that_end_while_their_parent_runs_come_together_in_its_nex
         assert all(f"did {word}" in turns[1] for word in ("this", "that"))
         assert "Tasks that you delegated have ended" in turns[1]
         assert len(await at.list_runs(thread_id="t")) == 2
+        messages = await at.talk.store.list_messages("t")
+        assert [one.kind for one in messages][-3:] == ["result", "result", "text"]
+        for key in (
+            "created_at",
+            "id",
+        ):  # by whatever they are sorted, the results come before the answer that used them
+            stamps = [getattr(one, key) for one in messages]
+            assert stamps == sorted(stamps), key
 
 
 @pytest.mark.promise("K3")

@@ -10,6 +10,7 @@ from toolstead import Tool, ToolResult, Toolstead
 from toolstead.app.database import LARGEST
 from toolstead.errors import NotFoundError
 from toolstead.types.content import Image, Text
+from toolstead.types.event import Event
 
 
 def stead_in(folder: Path) -> Toolstead:
@@ -83,3 +84,18 @@ async def test_without_a_cut_no_database_is_made(tmp_path: Path) -> None:
     async with stead_in(tmp_path) as stead:
         await stead.call("workspace-info")
     assert not (tmp_path / "home" / "data" / "toolstead.db").exists()
+
+
+async def test_a_picture_that_a_run_got_is_kept_for_those_who_watch_it(tmp_path: Path) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text("- call: [{tool: says, input: {}}]\n- say: seen\n")
+    runtime = {"default": "scripted", "scripted": {"script": str(script)}}
+    environ = {"TOOLSTEAD_HOME": str(tmp_path / "home")}
+    async with Toolstead(tmp_path, environ=environ, settings={"runtime": runtime}, watch=False) as stead:
+        stead.registry.register(says(ToolResult(content=(Text("look"), Image(data=b"\0" * 90, mime_type="image/png")))))
+        seen: list[Event] = []
+        assert (await stead.invoke("Show it.", on_message=seen.append)).result == "seen"
+        [result] = [event for event in seen if event.type == "tool_result"]
+        kept = await stead.kept_result(result.data["handle"])
+        assert [part["type"] for part in kept["content"]] == ["text", "image"]
+        assert result.data["handle"] not in result.data["content"]

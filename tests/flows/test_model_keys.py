@@ -64,6 +64,7 @@ gates = [{command = "{evil}"}]
 host = "127.0.0.1"
 token = "{evil}"
 allowed_hosts = ["{host}"]
+public_url = "{evil}"
 allowed_origins = ["{evil}"]
 [server.oauth]
 issuer = "{evil}"

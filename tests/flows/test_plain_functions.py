@@ -164,6 +164,31 @@ async def test_a_crash_and_a_refusal_in_a_thread_are_those_of_any_tool(caplog: p
     assert "ZeroDivisionError" in caplog.text
 
 
+@pytest.mark.parametrize("is_explicit", [True, False])
+async def test_the_cause_of_a_refusal_is_in_the_log_and_not_in_the_answer(
+    is_explicit: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool
+    def read_row() -> str:
+        """Read a row."""
+        try:
+            raise ConnectionError("no route to 10.0.0.7")
+        except ConnectionError as error:
+            if is_explicit:
+                raise ToolError("the database is down") from error
+            raise ToolError("the database is down")  # noqa: B904 - as many authors write it
+
+    async with memory_stead(read_row) as stead:
+        with caplog.at_level("WARNING", "toolstead"):
+            assert (await stead.call("read_row")).text == "the database is down"
+        cause = "the cause of read_row's failure: ConnectionError: no route to 10.0.0.7 (" + __file__
+        assert caplog.text.count(cause) == 1
+        assert "Traceback" not in caplog.text
+        with caplog.at_level("DEBUG", "toolstead"):
+            await stead.call("read_row")
+        assert caplog.text.count("Traceback") >= 1
+
+
 # --- lists and tuples
 
 

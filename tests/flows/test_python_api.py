@@ -250,3 +250,9 @@ async def test_a_bad_tool_is_refused_whole_with_its_field() -> None:
         with pytest.raises(DefinitionError, match="only letters, digits"):
             stead.registry.register(shout, bad)
         assert not stead.registry.has_tool("shout")
+
+
+async def test_a_test_client_of_a_protocol_that_does_not_exist_is_refused_with_the_choices() -> None:
+    async with memory_stead() as stead:
+        with pytest.raises(ValueError, match="protocol='x' is unknown; choose 'handshake' or 'modern'"):
+            connect(stead, protocol="x")  # pyright: ignore[reportArgumentType] - wrong on purpose

@@ -123,6 +123,7 @@ def test_a_name_that_no_client_could_show_is_refused(name: str, home: Path) -> N
     ("arguments", "said"),
     [
         ({"name": 5}, "Toolstead(name=…): name: text is needed, not 5"),
+        ({"gates": [3]}, "Toolstead(gates=…): gates: a gate is an `async def` that takes the call, not an int"),
         ({"plugins": [1]}, "Toolstead(plugins=…): plugins: number 1 is an int; build Plugin(name=…, …)"),
         ({"builtin": "no"}, "Toolstead(builtin=…): builtin: True or False is needed, not 'no'"),
     ],

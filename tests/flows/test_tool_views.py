@@ -136,7 +136,7 @@ async def test_a_client_learns_why_a_bad_tool_is_not_in_use_and_an_agent_that_ma
     settings = {"tools": {"blocked": ["hidden"]}}
     async with Toolstead(tmp_path, tools_dir=tmp_path, settings=settings, environ={}, watch=False) as stead:
         stead._parts.registry.set_view_rules(RULES)
-        bad = r"^list-todos is not in use: mine\.json:\d+:\d+: .*did you mean 'pattern'\?$"
+        bad = r"^list-todos is not offered: mine\.json:\d+:\d+: .*did you mean 'pattern'\?$"
         with pytest.raises(UnknownToolError, match=bad):
             await stead.call("list-todos", {"pattern": "x"})
         async with in_process_client(stead.registry.to_mcp_server_config()["instance"], "handshake") as client:

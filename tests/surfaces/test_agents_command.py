@@ -192,7 +192,11 @@ def test_list_shows_every_agent_in_a_line_and_reports_bad_files_on_stderr(projec
     assert lines[0] == "main      built in  Answers with every tool."
     assert lines[1].startswith("reviewer  user      Reviews a change with care")
     assert len(lines[1]) > 80, "what goes into a pipe is not cut"
-    assert done.stderr == f"{bad}:2:1: error: `modell` is no key of an agent; did you mean `model`?\n"
+    error, note = done.stderr.splitlines()
+    assert error == f"{bad}:2:1: error: `modell` is no key of an agent; did you mean `model`?"
+    assert note.endswith("such as a running server, goes on with that version")
+    shown = toolstead(project, "agents", "show", "bad")
+    assert (shown.returncode, error in shown.stderr, note.removeprefix("note: ") in shown.stderr) == (2, True, True)
     listed = json.loads(toolstead(project, "agents", "list", "--json").stdout)
     assert [one["name"] for one in listed["agents"]] == ["main", "reviewer"]
     assert {(one["severity"], one["source"]) for one in listed["findings"]} >= {("error", str(bad))}

@@ -38,6 +38,19 @@ async def test_the_answer_is_on_stdout_and_everything_else_on_stderr(project: Pr
     assert len(conversations) == 1  # the second message went on with the first's conversation
 
 
+async def test_a_server_that_is_killed_while_it_answers_leaves_the_commands_that_go_on(project: Project) -> None:
+    async with project.started("serve", "--port", "0") as server:
+        await server.stderr_with("/docs")
+        async with at_terminal(project.folder, "ask", "hang") as terminal:
+            await terminal.sees("I begin")
+            server.process.kill()
+            assert await terminal.ended() == 1
+        thread = project.last_thread()
+        shown = " ".join(terminal.shown.split())
+        assert "toolstead: the server at http://127.0.0.1:" in shown
+        assert f"toolstead threads show {thread}. To go on: toolstead ask --thread {thread} TEXT" in shown
+
+
 @both_ways
 async def test_words_need_no_quotes_and_what_is_piped_in_follows_them(project: Project, server: bool) -> None:
     async with project.served(server=server):

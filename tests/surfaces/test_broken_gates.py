@@ -29,7 +29,7 @@ plugin = Plugin(name="guard", version="1.0.0", register=register, settings=Setti
 """
 BROKEN = {
     "unknown key": (GUARD, "limt = 3", "did you mean 'limit'?"),
-    "wrong type": (GUARD, "limit = 'many'", "limit: Expected `int`"),
+    "wrong type": (GUARD, "limit = 'many'", "limit: it must be a whole number"),
     "syntax": (GUARD + "def x(", "", "SyntaxError"),
     "import": ("import no_such_module\n" + GUARD, "", "ModuleNotFoundError"),
     "register raises": (
@@ -37,7 +37,22 @@ BROKEN = {
         "",
         "no list",
     ),
-    "misspelled hook": (GUARD.replace("Hooks(on_before_tool=", "Hooks(on_befor_tool="), "", "on_befor_tool"),
+    "forgotten return": (GUARD.replace("    return Hooks(", "    Hooks("), "", "end it with `return Hooks(…)`"),
+    "gate gone": (
+        GUARD.replace("Hooks(on_before_tool=on_before_tool)", "Hooks()"),
+        "",
+        "it had this gate when it last ran, and has it no more",
+    ),
+    "register gone": (
+        GUARD.replace("register=register, ", ""),
+        "",
+        "it had this gate when it last ran, and has it no more",
+    ),
+    "misspelled hook": (
+        GUARD.replace("Hooks(on_before_tool=", "Hooks(on_befor_tool="),
+        "",
+        "no hook 'on_befor_tool'; did you mean 'on_before_tool'?",
+    ),
     "unreadable": (None, "", "cannot be read"),
 }
 
@@ -82,7 +97,21 @@ def test_a_gate_that_worked_once_denies_every_call_while_its_plugin_is_broken(
     assert (denied.returncode, denied.stdout) == (1, "")
     assert "time__current_time was refused: plugin 'guard' has to check it first and cannot: " in denied.stderr
     assert why in denied.stderr
-    assert "`toolstead plugins disable guard`" in denied.stderr
+    assert "toolstead plugins enable guard" in denied.stderr or "`toolstead plugins disable guard`" in denied.stderr
+    assert len(gates_of(users)) == 1  # it is still remembered for the next process
+
+
+def test_a_gate_that_went_denies_until_a_person_confirms_that_it_is_gone(project: Project, users: Path) -> None:
+    assert tell_time(project).returncode == 0
+    assert "hooks: on_before_tool" in project.command("plugins", "list").stdout
+    (users / "plugins" / "guard.py").write_text(GUARD.replace("Hooks(on_before_tool=on_before_tool)", "Hooks()"))
+    listed = project.command("plugins", "list").stdout
+    assert "guard       1.0.0    failed" in listed
+    assert "toolstead plugins enable guard" in listed
+    assert tell_time(project).returncode == 1
+    enabled = project.command("plugins", "enable", "guard")
+    assert (enabled.returncode, "guard is enabled: running" in enabled.stderr) == (0, True)
+    assert (tell_time(project).returncode, gates_of(users)) == (0, [])
 
 
 def test_a_person_does_without_a_broken_gate_by_disabling_its_plugin(project: Project, users: Path) -> None:
@@ -90,11 +119,31 @@ def test_a_person_does_without_a_broken_gate_by_disabling_its_plugin(project: Pr
     (users / "config.toml").write_text("[plugins.guard]\nlimt = 3\n")
     assert project.command("plugins", "disable", "guard").returncode == 0
     assert (tell_time(project).returncode, gates_of(users)) == (0, [])
-    again = project.command("plugins", "enable", "guard")  # forgotten: it is not known any more that it had a gate
+    again = project.command("plugins", "enable", "guard")  # forgotten: it may have a gate, as any plugin that never ran
     assert (again.returncode, "did you mean 'limit'?" in again.stderr) == (1, True)
-    unchecked = tell_time(project)
-    assert unchecked.returncode == 0
-    assert "if it has a gate (`on_before_tool`), that gate checks nothing" in unchecked.stderr
+    denied = tell_time(project)
+    assert denied.returncode == 1
+    assert "it may have a gate (`on_before_tool`), so it denies every call" in denied.stderr
+
+
+def test_a_plugin_that_never_ran_here_denies_every_call_and_one_known_without_a_gate_none(
+    project: Project, users: Path
+) -> None:
+    file = users / "plugins" / "guard.py"
+    file.write_text(BROKEN["import"][0])
+    denied = tell_time(project)
+    assert (denied.returncode, denied.stdout) == (1, "")
+    assert "time__current_time was refused: plugin 'guard' has to check it first and cannot" in denied.stderr
+    assert "load: ModuleNotFoundError" in denied.stderr
+
+    file.write_text("import no_such_module\nfrom toolstead import Plugin\nplugin = Plugin(name='guard', version='1')\n")
+    assert tell_time(project).returncode == 0, "its text registers nothing, so it has no gate"
+    file.write_text("from toolstead import Plugin\nplugin = Plugin(name='guard', version='1')\n")
+    assert tell_time(project).returncode == 0
+    file.write_text("oops(")
+    harmless = tell_time(project)
+    assert harmless.returncode == 0
+    assert "if it has a gate (`on_before_tool`), that gate checks nothing" in harmless.stderr
 
 
 def test_a_reset_and_a_removed_file_forget_a_gate_and_one_that_works_is_remembered_again(
@@ -108,7 +157,7 @@ def test_a_reset_and_a_removed_file_forget_a_gate_and_one_that_works_is_remember
     file.write_text("oops(")
     assert tell_time(project).returncode == 1
     assert project.command("plugins", "reset", "guard").returncode == 1
-    assert (tell_time(project).returncode, gates_of(users)) == (0, [])
+    assert (tell_time(project).returncode, gates_of(users)) == (0, [])  # its text registers nothing
     file.write_text(GUARD)
     assert (tell_time(project).returncode, len(gates_of(users))) == (0, 1)
     assert (project.command("plugins", "reset", "guard").returncode, len(gates_of(users))) == (0, 1)

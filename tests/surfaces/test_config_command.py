@@ -235,7 +235,7 @@ def test_set_changes_one_key_and_nothing_else_of_the_file(
         (BEFORE, ("set", "tools.", "3"), "is not of the form section.key"),
         (BEFORE, ("unset", "tools.proxy"), "tools.proxy is not set in "),
         ("[tools]\ntimeout = yes\n", ("set", "tools.proxy", "x"), "is not valid TOML"),
-        ('runtime = {model = "x"}\n', ("set", "runtime.model", "y"), "edit the file"),
+        ('runtime = {model = "x"}\n', ("set", "runtime.model", "openai:y"), "edit the file"),
         ('[mcp]\ntitle = """\n[tools]\n"""\n[tools]\ntimeout = 0\n', ("set", "tools.proxy", "x"), "tools.timeout"),
     ],
 )
@@ -291,3 +291,36 @@ def test_path_shows_each_file_and_whether_it_counts(config: Path, tmp_path: Path
     assert run("config", "path", "--user", cwd=tmp_path).stdout == f"{config}\n"
     shown = json.loads(run("config", "show", "--json", cwd=tmp_path, TOOLSTEAD_TOKEN="0123456789abcdef").stdout)
     assert (shown["tools"]["timeout"], shown["server"]["token"]) == (60.0, "********")
+
+
+SHOUTY = """
+from dataclasses import dataclass
+from toolstead import Plugin
+
+@dataclass(frozen=True)
+class Settings:
+    volume: int = 1
+
+plugin = Plugin(name="shouty", settings=Settings)
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("plugins.shouty.volume", "loud", "plugins.shouty: volume: it must be a whole number, not text"),
+        ("plugins.shouty.volum", "3", "there is no setting 'volum'; did you mean 'volume'?"),
+        ("delegation.gates", '[{command = "a && b"}]', "item 1: no shell is started, so `&&` has no meaning"),
+        ("delegation.gates", '[{command = "a"}, {files = ["../x"]}]', "item 2: '../x' leads out of the task's folder"),
+    ],
+)
+def test_a_value_that_could_never_work_is_not_written(
+    config: Path, tmp_path: Path, key: str, value: str, why: str
+) -> None:
+    (config.parent / "plugins").mkdir()
+    (config.parent / "plugins" / "shouty.py").write_text(SHOUTY, "utf-8")
+
+    refused = run("config", "set", key, value, cwd=tmp_path)
+
+    assert (refused.returncode, why in refused.stderr) == (2, True), refused.stderr
+    assert not config.exists()

@@ -46,7 +46,7 @@ FILES = {
     "claude-code": (".claude.json", JSON % "mcpServers"),
     "claude-desktop": (".config/Claude/claude_desktop_config.json", JSON % "mcpServers"),
     "codex": (".codex/config.toml", TOML),
-    "gemini": (".gemini/settings.json", JSONC % "mcpServers"),
+    "gemini": (".gemini/settings.json", re.sub(r",(?=( // mine)?\n\t?})", "", JSONC % "mcpServers")),
     "opencode": (".config/opencode/opencode.jsonc", JSONC % "mcp"),
     "cursor": (".cursor/mcp.json", JSONC % "mcpServers"),
     "vscode": (".config/Code/User/mcp.json", JSONC % "servers"),
@@ -147,10 +147,33 @@ def test_a_file_that_is_made_for_us_goes_with_us(client: str, home: Path, tmp_pa
     path = Path(made["file"])
     assert path == home / FILES[client][0]
     assert made["backup"] is None
+    assert "was not found on this machine" in made["notes"][0]
     assert parse(client, path.read_text("utf-8")) == parse(client, shown.stdout)
+    assert connect(client, "--name", "second", "--no-check", cwd=tmp_path).returncode == 0
+    assert copies_of(path)
 
-    assert connect(client, "--remove", cwd=tmp_path).returncode == 0
+    for arguments in ([], ["--name", "second"]):
+        assert connect(client, *arguments, "--remove", cwd=tmp_path).returncode == 0
     assert not path.exists()
+    assert (copies_of(path), path.parent in (home, home / ".config") or not path.parent.exists()) == ([], True)
+    (found,) = (
+        item for item in json.loads(connect("--json", cwd=tmp_path).stdout)["clients"] if item["client"] == client
+    )
+    assert not found["found"]
+
+
+def test_a_copy_with_something_of_a_person_stays_when_the_file_that_was_made_for_us_goes(
+    home: Path, tmp_path: Path
+) -> None:
+    assert connect("cursor", "--no-check", "--scope", "project", cwd=tmp_path).returncode == 0
+    path = tmp_path / ".cursor" / "mcp.json"
+    text = path.read_text("utf-8").replace('"command"', '"disabled": true, "command"')
+    path.write_text(text, "utf-8")
+
+    assert connect("cursor", "--scope", "project", "--remove", cwd=tmp_path).returncode == 0
+
+    assert not path.exists()
+    assert [copy.read_text("utf-8") for copy in copies_of(path)] == [text]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +186,8 @@ def test_a_file_that_is_made_for_us_goes_with_us(client: str, home: Path, tmp_pa
         ("vscode", '{"servers": {"toolstead": 3}}', "'toolstead' is no server"),
         ("gemini", '{"a": "b\n}', "cannot be read as JSON"),
         ("codex", 'model = "x"\nmodel = "y"\n', "stays as it is: line 2: Cannot overwrite a value"),
-        ("codex", "mcp_servers = {github = {command = 'g'}}\n", "cannot be edited safely"),
+        ("claude-code", '{"mcpServers": null}', 'its "mcpServers" is null; make it {}, or take it out'),
+        ("gemini", '{\n  "ui": {} // dark\n  ,\n}', "line 3, column 3: nothing follows this comma; remove it"),
         ("codex", "model = '\udcff'\n", "it is not UTF-8"),
     ],
 )
@@ -281,11 +305,43 @@ def test_an_entry_that_changes_between_a_command_and_an_address_has_nothing_left
     assert entry == {**address, "startup_timeout_sec": 30, "enabled_tools": ["a"]}
     cursor = write_config(home, "cursor")
     headers = {"X-Team": "a", "Authorization": "Bearer ${env:OLD}"}
-    for url, kept in (("https://a.example.com/mcp", {"X-Team": "a"}), ("https://b.example.com/mcp", {})):
-        cursor.write_text(json.dumps({"mcpServers": {"toolstead": {"url": url, "headers": headers}}}), "utf-8")
-        assert connect("cursor", *server, cwd=tmp_path).returncode == 0
-        entry = json.loads(cursor.read_text("utf-8"))["mcpServers"]["toolstead"]
-        assert entry["headers"] == {**kept, "Authorization": "Bearer ${env:TEAM}"}
+    old = {"url": "https://a.example.com/mcp", "headers": headers}
+    cursor.write_text(json.dumps({"mcpServers": {"toolstead": old}}), "utf-8")
+    assert connect("cursor", *server, cwd=tmp_path).returncode == 0
+    entry = json.loads(cursor.read_text("utf-8"))["mcpServers"]["toolstead"]
+    assert entry["headers"] == {"X-Team": "a", "Authorization": "Bearer ${env:TEAM}"}
+
+
+def test_an_address_that_an_entry_has_is_replaced_neither_by_the_command_nor_by_another(
+    home: Path, tmp_path: Path
+) -> None:
+    path = write_config(home, "claude-code")
+    entry = {"type": "http", "url": "https://tools.acme.com/mcp", "headers": {"Authorization": "Bearer ${TEAM}"}}
+    text = json.dumps({"mcpServers": {"toolstead": entry}})
+    path.write_text(text, "utf-8")
+
+    for arguments in ([], ["--url", "https://b.example.com", "--no-check"]):
+        done = connect("claude-code", *arguments, cwd=tmp_path)
+        said = "has 'toolstead' for https://tools.acme.com/mcp already; choose another --name"
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        assert "toolstead connect claude-code --remove" in done.stderr
+        assert (path.read_text("utf-8"), copies_of(path)) == (text, [])
+
+
+def test_servers_in_one_line_of_toml_get_ours_in_their_braces_and_lose_it_again(home: Path, tmp_path: Path) -> None:
+    path = write_config(home, "codex")
+    text = 'model = "x" # }\nmcp_servers = { a = { command = "npx, }", args = ["{", "b"] } } # mine, {\n[tui]\n'
+    path.write_text(text, "utf-8")
+
+    for program in ("/a/toolstead", "/b/toolstead"):
+        place = find_place(CLIENTS["codex"], "user", find_home(), tmp_path)
+        write_change(place, plan_connection(place, Target(command=(program, "mcp"))))
+        servers = tomllib.loads(path.read_text("utf-8"))["mcp_servers"]
+        assert (list(servers), servers["toolstead"]["command"]) == (["a", "toolstead"], program)
+        assert path.read_text("utf-8").count(" } # mine, {\n[tui]\n") == 1
+    assert connect("codex", "--remove", cwd=tmp_path).returncode == 0
+
+    assert path.read_text("utf-8") == text
 
 
 def test_another_server_of_that_name_is_neither_replaced_nor_removed(home: Path, tmp_path: Path) -> None:
@@ -390,7 +446,7 @@ def test_a_variable_cannot_be_named_for_claude_desktop_or_by_its_value(home: Pat
         assert (done.returncode, why in said) == (2, True), said
 
 
-def test_the_users_own_tools_are_shown_first(home: Path, tmp_path: Path) -> None:
+def test_the_users_own_tools_are_shown_first_and_a_broken_file_of_theirs_is_named(home: Path, tmp_path: Path) -> None:
     write_config(home, "gemini")
     file = home / ".config" / "toolstead" / "tools" / "mine.json"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -398,7 +454,11 @@ def test_the_users_own_tools_are_shown_first(home: Path, tmp_path: Path) -> None
     tool = {"name": "zzz", "description": "Say hi to all.", "inputSchema": {"type": "object"}, "handler": handler}
     file.write_text(json.dumps({"name": "mine", "tools": [tool]}), "utf-8")
 
-    assert re.search(r"gets   \d+ tools in .* s: zzz, git-status, ", connect("gemini", cwd=tmp_path).stdout)
+    bad = file.with_name("bad.json")
+    bad.write_text('{"tools": [\n}', "utf-8")
+    said = connect("gemini", cwd=tmp_path).stdout
+    assert re.search(r"gets   \d+ tools in .* s: zzz, git-status, ", said)
+    assert "Note: not every tool is there: ~/.config/toolstead/tools/bad.json:2:1: not valid JSON" in said
 
 
 def test_a_link_to_a_folder_that_is_not_there_is_named_and_no_folder_is_made(home: Path, tmp_path: Path) -> None:
@@ -560,3 +620,22 @@ def test_claude_codes_own_lock_is_waited_for_and_one_that_was_left_behind_is_not
 
     assert "toolstead" in path.read_text("utf-8")
     assert not lock.exists()
+
+
+def test_what_is_still_connected_is_named_when_an_entry_goes_and_in_the_list(home: Path, tmp_path: Path) -> None:
+    write_config(home, "codex")
+    for name in ("toolstead", "mine"):
+        assert connect("codex", "--no-check", "--name", name, cwd=tmp_path).returncode == 0
+    path = home / FILES["codex"][0]
+    path.write_text(f"{path.read_text('utf-8')}\nenabled = false\n", "utf-8")
+
+    listed = connect(cwd=tmp_path).stdout
+    one = connect("codex", "--remove", cwd=tmp_path).stdout
+    none = connect("codex", "--remove", cwd=tmp_path).stdout
+    last = connect("codex", "--name", "mine", "--remove", cwd=tmp_path).stdout
+
+    assert re.search(r"^codex +yes +toolstead: .* mcp\n +mine \(off: enabled = false\): .* mcp$", listed, re.MULTILINE)
+    still = "Still connected: mine (toolstead connect codex --name mine --remove)"
+    assert ("'toolstead' was taken out of Codex." in one, still in one) == (True, True)
+    assert ("'toolstead' was not connected" in none, still in none) == (True, True)
+    assert ("Codex is not connected any more." in last, "Still" in last) == (True, False)

@@ -20,6 +20,7 @@ from tests.waiting import PATIENCE, until
 from toolstead.app.server_file import ServerFile
 
 PRIVATE, GENERAL, OTHER_PAGE = "the-private-token", "s3cret-token", "http://localhost:5173"
+OPENAPI = Path(__file__).parents[2] / "src/toolstead/console/web/openapi.json"
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 PAGE = """<!doctype html><title>Console</title><link rel="stylesheet" href="/assets/index-DiwrgTda.css">
 <p id="shown">…</p><script type="module" src="/assets/index-DiwrgTda.js"></script>"""
@@ -59,8 +60,8 @@ async def test_the_page_answers_the_address_of_every_screen(live: Live, path: st
     assert (reply.status, reply.body.decode()) == (200, PAGE)
     assert reply.headers["content-type"] == "text/html; charset=utf-8"
     assert reply.headers["content-security-policy"] == (
-        "default-src 'self'; img-src 'self' data: blob:; style-src 'self'; script-src 'self'; connect-src 'self'; "
-        "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        "default-src 'self'; img-src 'self' data: blob:; media-src data:; style-src 'self'; script-src 'self'; "
+        "connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
     assert (reply.headers["x-content-type-options"], reply.headers["referrer-policy"]) == ("nosniff", "same-origin")
     assert reply.headers["cache-control"] == "no-cache"
@@ -227,3 +228,21 @@ async def test_a_browser_logs_in_by_the_address_and_runs_nothing_but_the_files(b
         refused = [text for text in said if "Content Security Policy" in text]
         assert len(refused) == 3, "each time the script in the page, and nothing else"
         await browser.close()
+
+
+async def test_the_types_of_the_console_come_from_the_routes_that_there_are(tmp_path: Path, home: Path) -> None:
+    assert home.is_dir()
+    async with program([*TOOLSTEAD, "serve", "--port", "0"], errors=tmp_path / "stderr.txt", cwd=tmp_path) as served:
+        url = re.search(r"console +(http://[^/]+)/", await served.stderr_with("  docs  "))
+        assert url is not None
+        client = Client(url[1])
+        document = (await client.get("/openapi.json")).json
+        client.leave()
+        served.process.terminate()
+        await served.ended()
+    kept = json.loads(OPENAPI.read_text("utf-8"))
+    for one in (document, kept):
+        del one["servers"]
+    new = tmp_path / "openapi.json"
+    new.write_text(json.dumps(document | {"servers": []}, indent=2) + "\n")
+    assert document == kept, f"copy {new} to {OPENAPI}, and run `npm run check` beside it: a route or a shape changed"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,21 @@ from tests.surfaces.rest_server import Client
 from tests.waiting import until
 
 RETRIED = "toolstead.orchestrator.feed: events could not be read; looking again"
+LOCK = "this process's lock is not held yet"
 LEVEL = re.compile(r"^\S+Z (WARNING|ERROR|CRITICAL) +([\w.]+): (.*)", re.MULTILINE)
-LOCK = "toolstead.adapters.storage.postgres"
-"""The process's lock is another story: it says itself when it is lost, and when it is held again."""
+
+
+def test_a_server_whose_database_can_never_be_used_does_not_start(home: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.db"
+    damaged.write_text("this is no database " * 100)
+    for url, why in {
+        "mysql://u:secret@h/db": "TOOLSTEAD_DATABASE_URL: mysql://u:***@h/db is no database that Toolstead can use",
+        str(damaged): "damaged.db is damaged, or is no SQLite database",
+    }.items():
+        command = [*TOOLSTEAD, "serve", "--port", "0"]
+        env = {**os.environ, "TOOLSTEAD_DATABASE_URL": url}
+        done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, why in done.stderr, "secret" in done.stderr) == (2, True, False), done.stderr
 
 
 @pytest.mark.requires("postgres")
@@ -37,7 +51,7 @@ async def test_an_outage_is_two_lines_of_the_log_and_a_foreseen_failure_of_the_t
 
             with interrupted_server(place):
                 failed = (await client.call("vfs_list", {})).json
-                await until(lambda: program.stderr.count(RETRIED) >= 3)
+                await until(lambda: program.stderr.count(RETRIED) >= 3 and program.stderr.count(LOCK) >= 3)
             await until(lambda: "the database is back" in program.stderr)
             assert (await client.call("vfs_list", {})).json["isError"] is False
             metrics: Any = (await client.get("/metrics")).body
@@ -49,7 +63,7 @@ async def test_an_outage_is_two_lines_of_the_log_and_a_foreseen_failure_of_the_t
     assert failed["content"][0]["text"] == "vfs_list failed: the database cannot be reached; try again later"
     assert b'toolstead_tool_calls_total{tool="vfs_list",outcome="tool_error"} 1' in metrics
     assert b'outcome="crash"' not in metrics
-    lines = [words for _, where, words in LEVEL.findall(log) if where != LOCK]
+    lines = [words for _, _, words in LEVEL.findall(log)]
     assert "Traceback" not in log
     assert len(lines) == 3, lines
     (called,) = [words for words in lines if words.startswith("call ")]

@@ -213,6 +213,7 @@ def test_json_has_everything_in_one_shape(project: Project) -> None:
         "review",
         "delegates",
         "server",
+        "database",
     ]
     shown = (report["good"], report["runtime"], report["runtimeReason"], report["model"])
     assert shown == (True, "kernel", "", "openai:gpt-6.1-terra")

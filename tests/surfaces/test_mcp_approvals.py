@@ -159,6 +159,33 @@ async def test_a_link_leads_to_a_page_where_only_the_private_token_decides(era: 
 
 @ERAS
 @pytest.mark.promise("B10")
+async def test_behind_a_proxy_the_link_and_the_cookie_are_those_of_the_public_url(era: Era, tmp_path: Path) -> None:
+    public = "https://stead.example.org:8443"
+    async with place("http", era, tmp_path, f"server.public_url={public}/") as here:
+
+        async def visit(params: mcp_types.ElicitRequestURLParams) -> mcp_types.ElicitResult:
+            assert params.url.startswith(f"{public}/approvals/approval_")
+            path = params.url.removeprefix(public)
+            async with here.browser() as person:
+                token = {"token": await here.private_token()}
+                near = await person.get(path, params=token)  # not by the proxy: over http no browser sends it
+                assert "Secure" not in near.headers["set-cookie"]
+            async with here.browser() as person:
+                person.headers["Host"] = "stead.example.org"  # as nginx passes `$host` on, without the port
+                entered = await person.get(path, params=token)
+                assert entered.headers["set-cookie"].endswith("; HttpOnly; SameSite=Strict; Secure")
+                shown = {"Cookie": entered.headers["set-cookie"].partition(";")[0]}
+                foreign = await person.post(f"{path}/allow", headers={**shown, "Origin": "https://stead.example.org:1"})
+                assert foreign.status_code == 403
+                assert (await person.post(f"{path}/allow", headers={**shown, "Origin": public})).status_code == 303
+            return form("accept")
+
+        here.answer = visit
+        assert text_of(await here.send("ada")) == "sent to ada"
+
+
+@ERAS
+@pytest.mark.promise("B10")
 async def test_what_a_client_answers_to_a_link_decides_nothing(era: Era, tmp_path: Path) -> None:
     async def obey(params: Any) -> mcp_types.ElicitResult:
         assert isinstance(params, mcp_types.ElicitRequestURLParams)

@@ -134,6 +134,20 @@ async def test_what_a_file_prints_without_flushing_never_reaches_the_wire_and_is
         assert wire.program.stderr.endswith("in a call\nat the end\n")
 
 
+async def test_what_a_served_tool_prints_is_in_a_file_at_once(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    command = [*TOOLSTEAD, "serve", "noisy.py", "--port", "0"]
+    with (tmp_path / "out").open("wb") as out:
+        async with running(
+            command, errors=tmp_path / "log", cwd=tmp_path, env={"PYTHONUNBUFFERED": ""}, stdout=out.fileno()
+        ) as program:
+            said = await program.stderr_with("docs     http")
+            client = Client(said.partition("MCP   ")[2].split()[0].removesuffix("/mcp"))
+            await client.call("chat", {})
+            client.leave()
+    assert (tmp_path / "out").read_text() == "in a call\n"
+
+
 @pytest.mark.parametrize("wait", [False, True])
 async def test_a_tool_that_exits_is_a_crash_of_its_own_and_the_server_goes_on(
     wait: bool, home: Path, tmp_path: Path
@@ -184,7 +198,7 @@ async def test_a_tool_that_became_bad_keeps_its_last_good_version_and_the_log_sa
         await wire.shake_hands()
         assert await names(wire) == ["one", "two"]
         file.write_text(TWO.replace("    'Two.'\n", ""))
-        fault = "my_tools.py:9: tool 'two': description: a sentence for the model is needed"
+        fault = "my_tools.py:9: tool 'two': description: it has no docstring; write one sentence"
         await wire.program.stderr_with(fault)
         file.write_text(TWO.replace("    'Two.'\n", "").replace("def one", "def three"))
         await until(lambda: listed(wire, ["two", "three"]))
@@ -238,6 +252,37 @@ async def test_a_file_is_served_over_http_and_does_not_pass_for_the_projects_ser
         assert (states["plan"], states["loud"]) == ("running", "failed")
 
 
+def test_a_files_tools_are_listed_and_called_in_this_process(crowded: Path, tmp_path: Path) -> None:
+    listed = run(tmp_path, "tools", "list", "--json", "--file", str(crowded))
+    assert [one["name"] for one in json.loads(listed.stdout)["tools"]] == ["shout", "by-hand", "books__diary"]
+    called = run(tmp_path, "tools", "call", "shout", "text=hi", "times=2", "--file", str(crowded))
+    assert (called.returncode, called.stdout) == (0, "HI HI\n")
+    assert "neither is this" in called.stderr
+    refused = run(tmp_path, "tools", "list", "--file", str(crowded), "--url", "http://127.0.0.1:1")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "leave out --url, or --file" in refused.stderr
+
+
+async def test_a_bad_tool_of_a_served_file_is_named_with_its_line_by_every_command(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "my_tools.py").write_text(TWO.replace("    'Two.'\n", ""))
+    reason = "description: it has no docstring; write one sentence that tells the model what it does"
+    async with running(
+        [*TOOLSTEAD, "serve", "my_tools.py", "--port", "0"], errors=tmp_path / "log", cwd=tmp_path
+    ) as one:
+        url = (await one.stderr_with("docs     http")).partition("MCP   ")[2].split()[0].removesuffix("/mcp")
+        listed = await asyncio.to_thread(run, tmp_path, "tools", "list", "--url", url)
+        assert (listed.returncode, listed.stdout.splitlines()[1].split()[0]) == (0, "one")
+        assert f"quarantined: {tmp_path}/my_tools.py:9: tool 'two': {reason}" in listed.stderr
+        for word, place in (
+            ("reload", "my_tools.py:9: tool 'two'"),
+            ("show", "two is not offered: my_tools.py:9"),
+            ("call", "two is not offered: my_tools.py:9"),
+        ):
+            words = ["tools", word, *(["two"] if word != "reload" else []), "--url", url]
+            said = await asyncio.to_thread(run, tmp_path, *words)
+            assert f"{place}: {reason}" in said.stdout + said.stderr
+
+
 OWN = """
 from toolstead import Toolstead, tool
 
@@ -286,8 +331,8 @@ async def test_a_file_with_a_stead_of_its_own_is_served_as_that_says(crowded: Pa
         (
             "from toolstead import tool\n\n@tool\ndef f():\n    return 1\n",
             (
-                "bad.py cannot be served: tool 'f': description: a sentence for the model is needed; @tool takes the "
-                "docstring (HERE/bad.py:3)"
+                "bad.py cannot be served: tool 'f': description: it has no docstring; write one sentence that tells "
+                "the model what it does (HERE/bad.py:3)"
             ),
         ),
         (
@@ -295,6 +340,22 @@ async def test_a_file_with_a_stead_of_its_own_is_served_as_that_says(crowded: Pa
             (
                 "bad.py cannot be served: tool 'f': parameter 'rest': arguments come by name, so *args, **kwargs and "
                 "positional-only ones cannot be filled (HERE/bad.py:3)"
+            ),
+        ),
+        (
+            "from mcp.server.fastmcp import FastMCP",
+            (
+                "bad.py cannot be served: ModuleNotFoundError: mcp.server.fastmcp (HERE/bad.py:1): Toolstead takes the "
+                "place of FastMCP: write `from toolstead import tool`, put @tool above each function, and leave out "
+                "`FastMCP(…)` and its `run()`"
+            ),
+        ),
+        (
+            "import pydantic.of_another_version",
+            (
+                "bad.py cannot be served: ModuleNotFoundError: No module named 'pydantic.of_another_version' "
+                f"(HERE/bad.py:1); this toolstead runs in the environment {sys.prefix}, whose 'pydantic' has no such "
+                "module"
             ),
         ),
         ("import sys\nsys.exit(3)", "bad.py cannot be served: SystemExit: 3 (HERE/bad.py:2)"),

@@ -69,7 +69,7 @@ async def _gigabyte(_: dict[str, Any]) -> str:
     [
         (tool("bad", _crash), "bad crashed (id call_"),
         (tool("bad", _hang, timeout=0.05), "bad did not finish within 0.05 seconds"),
-        (tool("bad", _nonsense), "bad returned object"),
+        (tool("bad", _nonsense), "bad returned an object"),
     ],
 )
 async def test_a_tool_that_fails_is_an_answer_a_log_line_and_an_event_and_the_server_goes_on(

@@ -49,8 +49,17 @@ async def no_database() -> Any:
     raise StorageError("there is no database here")
 
 
-async def no_agents() -> Any:
-    return [], []
+class NoAgents:
+    """Every name is that of an agent without anything."""
+
+    async def list_agents(self) -> Any:
+        return [], []
+
+    async def describe_agent(self, name: str) -> Any:
+        return {"name": name}
+
+    async def explain_tools(self, name: str, profile: str | None) -> Any:
+        return []
 
 
 def running(*tools: Any, **given: Any) -> AbstractAsyncContextManager[Live]:
@@ -61,7 +70,7 @@ def running(*tools: Any, **given: Any) -> AbstractAsyncContextManager[Live]:
         "conversations": no_database,
         "plugins": FakePlugins("say"),
         "approvals": approvals,
-        "agents": no_agents,
+        "agents": NoAgents(),
         "files": no_database,
         "tasks": SteadTasks(no_database, Path.cwd()),
         "owner": (partial(explain_settings, parts), partial(list_sessions, parts)),
@@ -205,8 +214,9 @@ async def test_the_page_shows_every_route_with_an_example_that_names_the_address
         assert "toolstead.invalid" not in text
 
 
-async def test_the_page_loads_nothing_runs_nothing_and_its_links_lead_somewhere() -> None:
-    async with running(SAY, mcp=mcp) as live:
+async def test_the_page_loads_nothing_runs_nothing_and_its_links_lead_somewhere(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<!doctype html>")
+    async with running(SAY, mcp=mcp, console=tmp_path) as live:
         page = await _page(live)
         assert "script" not in page.tags
         assert all(load.startswith("data:") for load in page.loads)
@@ -215,7 +225,7 @@ async def test_the_page_loads_nothing_runs_nothing_and_its_links_lead_somewhere(
             if link.startswith("#"):
                 assert link[1:] in page.ids, link
             else:
-                assert (await live.get(link)).status == 200, link
+                assert (await live.get(link, accept="text/html")).status == 200, link
 
 
 async def test_every_problem_has_its_place_on_the_page() -> None:

@@ -126,6 +126,9 @@ async def test_the_steps_of_a_run_are_what_the_models_api_was_sent(client: Kerne
         True,
         False,
     ]
+    adapted = [step["reply"].pop("adapted", {}) for step in steps]
+    assert all(one == adapted[0] for one in adapted)
+    assert ("delegate_status" in adapted[0]) == (name == "gemini")
     assert steps[3]["reply"] == {"text": run["result"], "calls": [], "cut": False}
     assert sum(step["usage"]["inputTokens"] for step in steps) == run["usage"]["inputTokens"]
 

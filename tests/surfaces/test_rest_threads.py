@@ -94,6 +94,17 @@ async def test_messages_come_in_pages_that_are_bounded_in_number_and_bytes(clien
     assert [len(page) for page in usual] == [200, 52, 2, 2, 1, 1, 1]
     assert [text for page in await pages("limit=1000") for text in page] == texts
     assert [len(page) for page in await pages("limit=100")][:3] == [100, 100, 52]
+
+    last: list[list[str]] = []
+    before = "end"
+    while before:
+        reply = await client.get(f"/api/threads/{thread}?before={before}&limit=100")
+        assert len(reply.body) < 12_000_000
+        last.insert(0, [message["content"] for message in reply.json["messages"]])
+        before = reply.json.get("before")
+        assert "next" not in reply.json
+    assert [text for page in last for text in page] == texts
+    assert [len(page) for page in last] == [51, 100, 100, 2, 2, 2, 1, 1]
     changed = (await client.ask("PATCH", f"/api/threads/{thread}", {"title": "New"})).json
     assert (len(changed["messages"]), changed["next"]) == (200, "m199")
 

@@ -82,6 +82,14 @@ def test_check_looks_at_the_files_and_folders_that_are_named(folder: Path) -> No
     done = toolstead(folder, "tools", "check", "nothing.json")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no such file or folder: nothing.json" in done.stderr
+    (folder / "kit.py").write_text("")
+    for command in ("check", "test"):
+        done = toolstead(folder, "tools", command, "kit.py")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert (
+            f"kit.py is Python; `tools {command}` reads tool files (JSON); `toolstead tools list --file kit.py`"
+            in done.stderr
+        )
 
 
 def test_check_without_paths_reads_a_projects_files_as_they_are_approved_or_not(folder: Path) -> None:
@@ -439,7 +447,8 @@ def test_without_a_server_reload_works_in_the_command_itself(folder: Path) -> No
     write(folder / "tools" / "a.json", shell("a", "true"))
     done = toolstead(folder, "tools", "reload")
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "no server runs for this project; the files were read by this command only\n18 tools\n"
+    said = "the files were read; no `toolstead serve` runs here, and connected clients reload by themselves"
+    assert done.stderr == f"{said}\n18 tools\n"
     (folder / "tools" / "b.json").write_text("nonsense")
     assert toolstead(folder, "tools", "reload").returncode == 1
 
@@ -455,7 +464,7 @@ def test_a_server_that_was_killed_counts_as_absent(folder: Path) -> None:
         (data / "server.json").write_text(json.dumps({str(folder.resolve()): entry}))
         done = toolstead(folder, "tools", "reload")
         assert done.returncode == 0
-        assert "no server runs for this project" in done.stderr
+        assert "no `toolstead serve` runs here" in done.stderr
         assert ("does not answer any more" in done.stderr) == (pid == os.getpid())
 
 

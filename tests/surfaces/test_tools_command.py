@@ -142,9 +142,9 @@ def test_the_list_fits_a_terminal_is_whole_in_a_pipe_and_has_a_form_for_programs
     shown = at_terminal("tools", "list", cwd=project)
     head, *lines = shown.splitlines()
     assert head.split() == ["NAME", "SOURCE", "DESCRIPTION"]
-    assert [line.split()[0] for line in lines] == [*NAMES, "said"]
+    assert [line.split()[0] for line in lines] == ["said", *NAMES], "a person's own tools come first"
     assert all(len(line) <= 80 for line in lines)
-    assert lines[0].endswith("…")
+    assert lines[1].endswith("…")
     piped = toolstead("tools", "list", cwd=project).stdout
     assert "…" not in piped
     assert re.search(r"^said +file mine\.json +The tool said\.$", piped, re.MULTILINE)
@@ -162,6 +162,19 @@ def test_show_tells_what_a_tool_takes(project: Path) -> None:
     assert "startLine (integer, optional)" in shown.stdout
     assert json.loads(toolstead("tools", "show", "file-reader", "--json", cwd=project).stdout)["name"] == "file-reader"
     assert toolstead("tools", "show", "nothing", cwd=project).returncode == 2
+    write(tool_file(), shell("todos", "grep -rn TODO {{dir}}", "dir"), shell("now", "date"))
+    of_file = toolstead("tools", "show", "todos", cwd=project).stdout
+    assert f"  runs   grep -rn TODO {{{{dir}}}}\n  file   {tool_file()}\n" in of_file
+    assert toolstead("tools", "show", "now", cwd=project).stdout.endswith("Input\n  no parameters\n")
+    listed = toolstead("tools", "list", cwd=project).stdout.splitlines()
+    assert [line.split()[0] for line in listed[1:3]] == ["todos", "now"]
+    for words, said in (
+        (("disconnect", "codex"), "toolstead connect CLIENT --remove"),
+        (("tools", "remove", "now"), "Delete the tool's file"),
+        (("tools", "call", "todos", '{"dir": "."}'), "write --input before a JSON object"),
+    ):
+        refused = toolstead(*words, cwd=project)
+        assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
 
 
 @pytest.mark.promise("T1")
@@ -224,7 +237,7 @@ def test_a_tool_that_is_quarantined_or_of_a_stopped_plugin_is_refused_with_the_r
     toolstead("plugins", "disable", "shouty", cwd=project)
     refused = toolstead("tools", command, "list-todos", cwd=project)
     assert (refused.returncode, refused.stdout) == (2, "")
-    said = r"list-todos is not in use: mine\.json:\d+:\d+: .*\{\{patern\}\} is no .*did you mean 'pattern'\?"
+    said = r"list-todos is not offered: mine\.json:\d+:\d+: .*\{\{patern\}\} is no .*did you mean 'pattern'\?"
     assert re.search(said, refused.stderr), refused.stderr
     off = toolstead("tools", command, "shouty__shout", cwd=project)
     assert off.returncode == 2
@@ -237,6 +250,15 @@ def test_a_tool_that_is_quarantined_or_of_a_stopped_plugin_is_refused_with_the_r
     failed = toolstead("tools", command, "shouty__shout", cwd=project)
     assert "a tool of the plugin shouty, which failed: load: ZeroDivisionError" in failed.stderr
     assert "unknown tool 'nobodys'" in toolstead("tools", command, "nobodys", cwd=project).stderr
+    write(tool_file().with_name("other.json"), shell("find-text", "grep -rn -- {{pattern}} .", "pattern"))
+    other = tool_file().with_name("other.json")
+    other.write_text(other.read_text().rpartition("]")[0] + "}")
+    unread = toolstead("tools", command, "find-text", cwd=project).stderr
+    said = (
+        r"unknown tool 'find-text'.*unknown: other\.json:\d+:\d+: .* ']' is needed here, not '}': the list .* at \d+:"
+    )
+    assert re.search(said, unread), unread
+    assert "other.json" not in toolstead("tools", command, "list-todos", cwd=project).stderr
 
 
 @pytest.mark.parametrize("switch", ["enable", "disable"])

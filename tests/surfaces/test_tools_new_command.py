@@ -148,6 +148,12 @@ def test_what_is_printed_fits_a_small_terminal_and_its_commands_work(desk: Desk)
     assert answers[-1].stdout == "./a.txt:1:TODO: rest\n"
 
 
+def test_the_example_names_a_file_that_is_there(desk: Desk) -> None:
+    for name in (".hidden.md", "b.bin", "notes.txt"):
+        (desk.project / name).touch()
+    assert "tools call later file=notes.txt" in desk.run("new", "later", "--shell", "wc -l {{file}}").stderr
+
+
 def test_nothing_is_run_or_sent_while_a_tool_is_made_and_tested(desk: Desk) -> None:
     assert desk.run("new", "mine", "--shell", "touch ran {{x}}").returncode == 0
     assert desk.run("test", "mine").returncode == 0
@@ -415,7 +421,7 @@ def test_a_search_gets_the_exit_statuses_that_are_answers_and_that_is_said(
     done = desk.run("new", "mine", "--shell", template)
     (written,) = json.loads((desk.tools / "mine.json").read_bytes())["tools"]
     assert written["handler"].get("okStatus") == ([0, 1] if meaning else None)
-    said = f'{meaning}: "okStatus": [0, 1] makes that an answer'
+    said = f'{meaning}: "okStatus": [0, 1] in the file makes that an answer'
     assert (said in " ".join(done.stderr.split())) == (meaning is not None)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -30,7 +30,18 @@ class _KeptCopy(Generic[Copy]):
 
     tool: ToolInfo
     copy: Copy
+    changes: tuple[str, ...] = ()
     sets: int = 0
+
+
+@dataclass(slots=True)
+class _KeptSet(Generic[Copy]):
+    """The copies for a sequence of tools, and what differs in them."""
+
+    tools: Sequence[ToolInfo]
+    held: list[_KeptCopy[Copy]]
+    made: list[Copy]
+    changes: Mapping[str, tuple[str, ...]]
 
 
 class ToolCopies(Generic[Copy]):
@@ -46,7 +57,7 @@ class ToolCopies(Generic[Copy]):
         self._make = make
         self._reader = reader
         # By identity, with the object itself beside its copy, so that no other one can have the same identity.
-        self._sets: OrderedDict[int, tuple[Sequence[ToolInfo], list[_KeptCopy[Copy]], list[Copy]]] = OrderedDict()
+        self._sets: OrderedDict[int, _KeptSet[Copy]] = OrderedDict()
         self._tools: dict[int, _KeptCopy[Copy]] = {}
         self._logged: set[tuple[str, tuple[str, ...]]] = set()
 
@@ -55,20 +66,26 @@ class ToolCopies(Generic[Copy]):
         kept = self._sets.get(id(tools))
         if kept is not None:
             self._sets.move_to_end(id(tools))
-            return kept[2]
+            return kept.made
         held = [self._copy_of(tool) for tool in tools]
         for one in held:  # not before all are made: where one cannot be, nothing is kept
             one.sets += 1
             self._tools[id(one.tool)] = one
         made = [one.copy for one in held]
-        self._sets[id(tools)] = (tools, held, made)
+        changes = {one.tool.name: one.changes for one in held if one.changes}
+        self._sets[id(tools)] = _KeptSet(tools, held, made, changes)
         while len(self._sets) > MOST_SETS or (len(self._tools) > MOST_TOOLS and len(self._sets) > 1):
-            _, (_, dropped, _) = self._sets.popitem(last=False)
-            for one in dropped:
+            _, dropped = self._sets.popitem(last=False)
+            for one in dropped.held:
                 one.sets -= 1
                 if not one.sets:
                     self._tools.pop(id(one.tool), None)
         return made
+
+    def find_changes(self, tools: Sequence[ToolInfo]) -> Mapping[str, tuple[str, ...]]:
+        """What differs in the copies of some tools, by name; of the sequence that `copies_of` was given last."""
+        kept = self._sets.get(id(tools))
+        return {} if kept is None else kept.changes
 
     def _copy_of(self, tool: ToolInfo) -> _KeptCopy[Copy]:
         kept = self._tools.get(id(tool))
@@ -80,4 +97,4 @@ class ToolCopies(Generic[Copy]):
                 self._logged.clear()
             self._logged.add((tool.name, changes))
             logger.info("the schema of %r goes to %s adapted: %s", tool.name, self._reader, "; ".join(changes))
-        return _KeptCopy(tool, copy)
+        return _KeptCopy(tool, copy, changes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -48,6 +49,13 @@ class InProcessClient:
     """
 
     url = None
+
+    @property
+    def database(self) -> str:
+        """Which database it looks at."""
+        from toolstead.app.database import describe_database
+
+        return describe_database(self._stead.places)
 
     def __init__(self, stead: Toolstead, *, lost_server: str | None = None) -> None:
         self._stead = stead
@@ -171,6 +179,10 @@ class NoListenerError(ServeError):
     """The server has gone."""
 
 
+class LostAnswerError(ServeError):
+    """The server ended while it answered; the text says what is stored and how to go on."""
+
+
 class HttpClient:
     """A running server; close it at the end. What it refuses is a `ServeError` with its own message.
 
@@ -184,6 +196,7 @@ class HttpClient:
     """
 
     lost_server = None
+    database = ""
 
     def __init__(self, url: str, token: str) -> None:
         """Prepare a client; connect to nothing yet.
@@ -326,15 +339,25 @@ class HttpClient:
         """See `InProcessClient`."""
         options = {"threadId": thread_id, "agent": agent, "model": model, "runtime": runtime, "timeout": timeout}
         body = {"prompt": prompt, **{key: value for key, value in options.items() if value is not None}}
-        run = f"/api/runs/{self._check_keys(await self._send_request('POST', '/api/runs', body), {'runId'})['runId']}"
+        accepted = self._check_keys(await self._send_request("POST", "/api/runs", body), {"runId", "threadId"})
+        run, thread = f"/api/runs/{accepted['runId']}", accepted["threadId"]
         try:
             async with self._follow_events(f"{run}/events") as events:
                 async for event in events:
                     on_event(event["type"], event["data"])
+            return await self._send_request("GET", run)
         except asyncio.CancelledError:
             await self._send_request("POST", f"{run}/cancel", {})
             raise
-        return await self._send_request("GET", run)
+        except RefusedRequestError:
+            raise
+        except ServeError as error:
+            if await self.is_listening(is_last=False):
+                raise
+            raise LostAnswerError(
+                f"the server at {self.url} ended while it answered. What is stored: toolstead threads show {thread}."
+                f" To go on: toolstead ask --thread {thread} TEXT"
+            ) from error
 
     async def list_events(self, thread_id: str, types: Collection[str] | None = None) -> list[dict[str, Any]]:
         """See `InProcessClient`."""
@@ -429,7 +452,10 @@ async def open_client(
     if url is not None:
         known = servers.find_url(url)
         # A server's token is never sent to another address: that one gets the token of the settings, or none.
-        async with aclosing(HttpClient(url, known.token if known is not None else read_token())) as client:
+        given = os.environ.get("TOOLSTEAD_TOKEN", "")  # which a person gave, so it counts before one that was found
+        known_token = known.token if known is not None else ""
+        token = given if given not in ("", "auto") else known_token or read_token()
+        async with aclosing(HttpClient(url, token)) as client:
             yield client
             return
     listed = servers.list_servers(places.project)

@@ -13,7 +13,9 @@ from typing import Any, cast
 
 import msgspec
 
+from toolstead.app.agent_reading import find_model_problem
 from toolstead.app.layers import FIXED_NAMES, PREFIX, nest_value, parse_value, read_document
+from toolstead.app.masks import mask_value
 from toolstead.app.places import Places
 from toolstead.app.private_file import lock_file, write_private
 from toolstead.app.settings_check import checked_leaves
@@ -50,6 +52,8 @@ class ConfigFile:
         """
         path, value = find_path(key), parse_value(text)
         checked_leaves(nest_value(path, value), lambda _: "config set")
+        if path == ("runtime", "model") and value and (problem := find_model_problem(str(value))):
+            raise SettingsError(key=key, origin="config set", reason=problem)
         self._change(path, value)
         return value
 
@@ -78,6 +82,8 @@ class ConfigFile:
                 changed = text.encode()
                 checked_leaves(*read_document(self.path, changed))
                 mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+                if value is not _GONE and mask_value(path, value) != value:
+                    mode &= 0o600  # a secret is for the user alone, whoever made the file
                 write_private(target, changed, mode=mode)
         except OSError as error:
             reason = f"cannot be written: {error.strerror or error}"

@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 FILE = "toolstead.db"
 LARGEST = 32 * 1024 * 1024
 MOST_WAITING = 64 * 1024 * 1024
+OPEN_SECONDS = 3.0
+"""How long a server that starts waits for its database, to refuse one that can never be used."""
 EXPIRE_SECONDS = 3_600.0
 _DAY = 86_400.0
 
@@ -43,6 +45,40 @@ def find_database_file(places: Places, environ: Mapping[str, str] | None = None)
     """The database file of the data folder, which may not be there yet; None where the environment names another."""
     environ = os.environ if environ is None else environ
     return None if environ.get("TOOLSTEAD_DATABASE_URL") else places.data / FILE
+
+
+def describe_database(places: Places, environ: Mapping[str, str] | None = None) -> str:
+    """Which database is used: its file, or its URL without the password."""
+    environ = os.environ if environ is None else environ
+    if (file := find_database_file(places, environ)) is not None:
+        return str(file)
+    from toolstead.adapters.storage.address import parse_address
+
+    try:
+        return parse_address(environ["TOOLSTEAD_DATABASE_URL"], 0).shown
+    except StorageError as error:
+        return str(error)
+
+
+async def find_database_fault(environ: Mapping[str, str] | None = None) -> str:
+    """Why the database does not answer; empty where it does. A file is not opened, and nothing is migrated."""
+    environ = os.environ if environ is None else environ
+    if not (url := environ.get("TOOLSTEAD_DATABASE_URL")):
+        return ""
+    from toolstead.adapters.storage.address import parse_address
+
+    try:
+        address = parse_address(url, 5)
+        if address.path is None:
+            storage = await asyncio.to_thread(importlib.import_module, "toolstead.adapters.storage.postgres")
+            await storage.check_answer(address)
+    except ModuleNotFoundError as error:
+        from toolstead.adapters.installing import install_command
+
+        return f"its driver is not installed ({error.name} is missing): {install_command('postgres')}"
+    except StorageError as error:
+        return str(error)
+    return ""
 
 
 class StoreOpener:
@@ -142,6 +178,12 @@ class OrchestratorOpener:
         """
         self._tasks.start(self._open_early(after), name="toolstead-open-database")
 
+    async def find_lasting_fault(self) -> StorageError | None:
+        """Begin to open, and wait a little: why that can never work. None where it worked, or may work later."""
+        opening = self._tasks.start(self._open_early(0, returns_lasting=True), name="toolstead-open-database")
+        await asyncio.wait((opening,), timeout=OPEN_SECONDS)
+        return opening.result() if opening.done() and not opening.cancelled() else None
+
     async def close(self) -> None:
         """End the open runs, and store their ends; the database stays open for parts that close later."""
         self._closing = True
@@ -159,12 +201,17 @@ class OrchestratorOpener:
                 self.orchestrator = await self._begin(self._opened)
             return self.orchestrator
 
-    async def _open_early(self, after: float) -> None:
+    async def _open_early(self, after: float, *, returns_lasting: bool = False) -> StorageError | None:
+        """Open, and log a failure, or return it where no later try can succeed."""
         await asyncio.sleep(after)
         try:
             await self._open_orchestrator()
         except StorageError as error:
-            logger.warning("threads and runs are unavailable for now: %s", error)
+            if returns_lasting and error.is_lasting:
+                return error
+            lasting = "until that is changed" if error.is_lasting else "for now"
+            logger.warning("threads and runs are unavailable %s: %s", lasting, error)
+        return None
 
 
 async def expire_rows(store: Store, days: int) -> None:

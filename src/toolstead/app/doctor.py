@@ -86,6 +86,7 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
         delegates: Agents that the settings let every agent delegate to, and that are not there: a sentence for each.
         advice: The commands that make a model answer, where none can; else empty.
         server: The running server of the project.
+        database: Which database is used, and whether it answers.
     """
 
     choice: Choice
@@ -97,6 +98,7 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
     delegates: tuple[str, ...] = ()
     advice: str = ""
     server: ServerFinding | None = None
+    database: str = ""
 
     @property
     def can_answer(self) -> bool:
@@ -121,6 +123,7 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
             "review": self.review,
             "delegates": list(self.delegates),
             "server": msgspec.to_builtins(self.server),
+            "database": self.database,
         }
 
 

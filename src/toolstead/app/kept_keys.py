@@ -21,6 +21,8 @@ LONGEST_KEY = 4096
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 _ALIKE = 0.75
 """How alike the first word of a misspelled variable is, at least: they all end with the same words."""
+_LIKE = 0.7
+"""How alike a misspelled provider is, at least: their names are short, and share their letters."""
 _SHOWN = 4
 _SHORTEST_SHOWN = 16
 """Of a shorter key nothing is shown: its end would be too much of it."""
@@ -156,7 +158,12 @@ def find_key_name(text: str) -> str:
             f"{text[:100]!r} is no key of a model or of search; tools take secrets from the environment: "
             "docs/tools.md#secrets"
         )
-    hint = suggest(text.lower(), [*providers, *map(str.lower, known_keys())], show=_spell_name)
+    hint = suggest(
+        text.lower(),
+        [*providers, *map(str.lower, known_keys())],
+        show=_spell_name,
+        cutoff=0.6 if "_" in text else _LIKE,
+    )
     known = f"the providers are {', '.join(sorted(providers))}; tools take their own secrets from the environment"
     raise ToolsteadError(f"there is no key {text[:100]!r}; {hint or known}")
 

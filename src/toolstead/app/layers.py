@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -286,7 +287,15 @@ def parse_value(text: str) -> Any:
     return document["value"] if document is not None and document.keys() == {"value"} else text
 
 
+_OF_KUBERNETES = re.compile(r"TOOLSTEAD_(SERVICE_(HOST|PORT)|PORT_\d+_(TCP|UDP)).*")
+
+
 def _unknown_name(name: str) -> str:
+    if _OF_KUBERNETES.fullmatch(name):
+        return (
+            "Kubernetes sets this for a service called toolstead: set `enableServiceLinks: false` in the pod's spec,"
+            " or rename the service"
+        )
     rest = name.removeprefix(PREFIX).lower()
     meant = [path for path in known_keys() if rest in (path[-1], "_".join(path))]
     if meant and "__" not in name:

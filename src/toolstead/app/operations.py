@@ -33,6 +33,7 @@ READY_SECONDS = 2.0
 """How long a probe waits for the database."""
 REMEMBERED_SECONDS = 1.0
 """How long an answer of the database counts: probes need no token, so anybody may ask for any number of them."""
+CLOSED_GATE = "A plugin that may have to check calls is not in use, so that every call is denied"
 NO_ANSWER = "The database does not answer"
 
 
@@ -48,6 +49,8 @@ class Readiness:
 
     async def find_fault(self) -> str | None:
         """What keeps the server from working, after at most `READY_SECONDS`; None where nothing does."""
+        if self._parts.plugins.find_closed_gates():  # which of them, the log says: this needs no token
+            return CLOSED_GATE
         if time.monotonic() < self._is_known_until:
             return self._last
         if self._asking is None:

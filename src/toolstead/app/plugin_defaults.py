@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 from toolstead.app.layers import nest_value
 from toolstead.app.masks import table_of
 from toolstead.app.plugin_places import PluginPlaces
-from toolstead.errors import PluginError
+from toolstead.app.toml_text import toml_key
+from toolstead.errors import PluginError, SettingsError
 from toolstead.nearest_names import suggest
-from toolstead.plugins.plugin_instance import load_definition
+from toolstead.plugins.definition import load_definition
 from toolstead.plugins.settings import read_settings
 
 if TYPE_CHECKING:
@@ -41,16 +42,21 @@ class PluginDefaults:
         hint = suggest(name, self._found, otherwise="`toolstead plugins list` shows them all")
         return f"no plugin here is called {name!r}; {hint}"
 
-    def find_slip(self, path: Sequence[str], value: Any) -> str:
-        """What is wrong with a setting of a plugin, `plugins.NAME.KEY`; empty where it cannot be found out."""
+    def check_value(self, path: Sequence[str], value: Any) -> None:
+        """Check a setting of a plugin, `plugins.NAME.KEY`, where the plugin is here and can be loaded.
+
+        Raises:
+            SettingsError: The plugin would refuse it.
+        """
         name, table = path[1], nest_value(tuple(path[2:]), value)
-        if slip := self.find_name(name):
-            return slip
+        if name not in self._found or not isinstance(table, Mapping):
+            return
         try:
-            self._read_settings(name, cast("Mapping[str, Any]", table) if isinstance(table, Mapping) else {})
+            self._read_settings(name, cast("Mapping[str, Any]", table))
         except PluginError as error:
-            return error.reason if error.field == "settings" else ""
-        return ""
+            if error.field == "settings":
+                where = toml_key(("plugins", name))
+                raise SettingsError(key=where, origin="config set", reason=error.reason) from None
 
     def read_defaults(self, name: str) -> dict[str, Any]:
         """The values of a plugin's settings where nothing is set; none where that is not known."""

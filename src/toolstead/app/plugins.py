@@ -102,6 +102,7 @@ class Plugins:
             on_tools=self._tools_changed,
             on_client_parts=on_client_parts,
         )
+        self.find_closed_gates = self._host.find_closed_gates
         self.list_prompts = self._host.list_prompts
         self.list_resources = self._host.list_resources
         self.list_instructions = self._host.list_instructions
@@ -127,6 +128,8 @@ class Plugins:
         self._gates.take_state(state)
         if state.plugins != self._rows:
             self._start_task(self._take_now(), "toolstead-plugin-switches")
+        if not all(map(self._gates.had_gate, self._host.find_lost_gates())):  # a person did without one elsewhere
+            self._start_task(self.rescan(), "toolstead-plugin-gates")
 
     def follow_store(self, store: Store, *, shared: bool) -> None:
         """Use the settings of the database, which is open now; poll it if other machines share it."""
@@ -214,7 +217,7 @@ class Plugins:
             if enabled is False:  # last: a process that still runs it would remember its gate again
                 await self._gates.forget_gate(name)
             if enabled:
-                await self._host.restart_plugin(name)
+                await self._host.restart_plugin(name)  # without the gate that it lost, if it did
                 await self._note_gates()
             return show_plugin(self._find_plugin(name))
 
@@ -312,6 +315,7 @@ class Plugins:
             enabled=enabled,
             settings=self._settings_table(found.name, row.settings),
             had_gate=self._gates.had_gate(found),
+            is_unknown=self._gates.is_unknown(found),
         )
 
     def _settings_table(self, name: str, stored: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import sys
 import traceback
 import types
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
@@ -163,19 +164,12 @@ class PythonFile:
         if isinstance(error, ToolsteadError):  # its text is a sentence of ours
             return reason.removeprefix(f"{type(error).__name__}: ")
         if isinstance(error, ModuleNotFoundError):
-            from toolstead.adapters.installing import project_install_command
-
-            return (
-                f"{reason}; this toolstead runs in the environment {sys.prefix}, which has no such module: install "
-                f"toolstead in the environment of your project (`{project_install_command()}`), and run the "
-                "`toolstead` in its bin folder"
-            )
+            return _explain_missing_module(error, reason)
         if isinstance(error, RuntimeError) and _STARTS_A_LOOP.search(reason):
             _close_coroutines(error.__traceback__)
-            place = reason[reason.rfind(" (") :] if reason.endswith(")") else ""
             return (
-                f"{self.path.name} starts a server or loop itself when it is imported{place}: put that under "
-                '`if __name__ == "__main__":`'
+                f"{self.path.name} starts a server or loop itself when it is imported{_find_place(reason)}: put that "
+                'under `if __name__ == "__main__":`'
             )
         return reason
 
@@ -261,6 +255,31 @@ def _refuse_loops() -> Generator[None]:
     finally:
         asyncio._set_running_loop(None)  # noqa: SLF001 - as above
         loop.close()
+
+
+def _explain_missing_module(error: ModuleNotFoundError, reason: str) -> str:
+    """What to do where a file imports what this environment does not have."""
+    from toolstead.adapters.installing import project_install_command
+
+    module = error.name or ""
+    package = module.partition(".")[0]
+    if package == "fastmcp" or module.startswith("mcp.server."):
+        return (
+            f"ModuleNotFoundError: {module}{_find_place(reason)}: Toolstead takes the place of FastMCP: write `from "
+            "toolstead import tool`, put @tool above each function, and leave out `FastMCP(…)` and its `run()`"
+        )
+    environment = f"{reason}; this toolstead runs in the environment {sys.prefix}"
+    if package != module and find_spec(package) is not None:
+        return f"{environment}, whose {package!r} has no such module"
+    return (
+        f"{environment}, which has no such module: install toolstead in the environment of your project "
+        f"(`{project_install_command()}`), and run the `toolstead` in its bin folder"
+    )
+
+
+def _find_place(reason: str) -> str:
+    """The place with which `describe_crash` ends, with its brackets."""
+    return reason[reason.rfind(" (") :] if reason.endswith(")") else ""
 
 
 def _close_coroutines(trace: TracebackType | None) -> None:

@@ -28,7 +28,7 @@ from toolstead.adapters.providers.catalogue import (
 )
 from toolstead.app.keys import Keys
 from toolstead.app.runtime_programs import PROGRAMS
-from toolstead.app.setup_steps import find_first_steps, find_lack, find_needed_keys, find_ollama
+from toolstead.app.setup_steps import find_first_steps, find_lack, find_local_models, find_needed_keys, find_ollama
 from toolstead.app.version import VERSION
 from toolstead.errors import MissingModelError, RuntimeFailureError
 from toolstead.nearest_names import suggest
@@ -36,6 +36,7 @@ from toolstead.nearest_names import suggest
 if TYPE_CHECKING:
     from toolstead.adapters.providers.model import ProviderModel
     from toolstead.app.settings import RuntimeSettings
+    from toolstead.invoker.kernel_runtime import Recall
     from toolstead.invoker.runtime import Offered, Runtime
     from toolstead.kernel.model import Model
     from toolstead.tools.handlers.pinned import Pinned
@@ -198,6 +199,7 @@ class Runtimes:
         offered: Offered,
         pinned: Pinned | None = None,
         given: Sequence[Runtime] = (),
+        recall: Recall | None = None,
     ) -> None:
         """Decide which runtimes are available.
 
@@ -209,8 +211,9 @@ class Runtimes:
             offered: The tools of an agent.
             pinned: The approved copy of the project's folder.
             given: Runtimes of the program's own; each comes before one of ours of its name.
+            recall: Gives the kernel the stored conversation of a thread.
         """
-        self._settings = settings
+        self._settings, self._recall = settings, recall
         self._project = project
         self._data = data
         self._keys = keys
@@ -267,7 +270,8 @@ class Runtimes:
             name: The runtime that was asked for; empty for any.
         """
         ollama = await asyncio.to_thread(find_ollama, self._keys)
-        return find_first_steps(name, self._settings, self._keys, ollama).explain()
+        local = await asyncio.to_thread(find_local_models, self._keys)
+        return find_first_steps(name, self._settings, self._keys, ollama, local).explain()
 
     async def aclose(self) -> None:
         """Close what sessions share: connections to model APIs."""
@@ -304,6 +308,7 @@ class Runtimes:
             resolve=self._models.resolve_model,
             offered=self._offered,
             limits=Limits(turns=self._settings.kernel.max_turns, tokens=_NO_LIMIT, cost=_NO_LIMIT),
+            recall=self._recall,
         )
 
     def _make_claude(self) -> Runtime:
@@ -405,7 +410,7 @@ class Models:
         with import_lock():
             from toolstead.adapters.providers.connect import connect
 
-            return connect(name, self._keys)
+            return connect(name, self._keys, origin_of=self._keys.origin_of)
 
     async def aclose(self) -> None:
         """Close every connection."""

@@ -105,7 +105,8 @@ def find_ways(parts: Wiring, *, has_page: bool) -> ApprovalWays:
     """How the people at the clients of a server are asked about approvals."""
     from toolstead.adapters.mcp.approval_ways import ApprovalWays
 
-    return ApprovalWays(parts.loaded.settings.server.client_approvals, has_page)
+    server = parts.loaded.settings.server
+    return ApprovalWays(server.client_approvals, has_page, server.public_url.rstrip("/"))
 
 
 def check_profile(parts: Wiring, name: str) -> None:
@@ -159,6 +160,8 @@ async def serve_http(
     server, profiles = parts.loaded.settings.server, parts.loaded.settings.profiles
     options = _create_options(parts, host, port)
     access = AccessRules(options)
+    if (fault := await parts.conversations.find_lasting_fault()) is not None:
+        raise fault
 
     def create_endpoint(profile: str | None) -> McpEndpoint:
         thread, ways = name_client_thread(), find_ways(parts, has_page=True)
@@ -193,6 +196,7 @@ async def serve_http(
         tool_files=SteadToolFiles(parts),
         access=access,
         stopping=stopping,
+        find_examples=parts.files.find_examples,
         find_fault=readiness.find_fault,
         collect_metrics=numbers.collect,
         console=ConsoleSite(folder=CONSOLE, login=_LOGIN if parts.origins.project_tools else _LOGIN_ONCE),
@@ -209,11 +213,10 @@ async def serve_http(
             if file is not None:  # otherwise it is not the server of this project
                 project, private = parts.places.project, options.private_token
                 opened.enter_context(file.announce_server(project, url, private, made_token=made))
-            parts.conversations.open_early()
             on_ready(
                 ServerAddress(
                     url=url,
-                    shared_url=format_shared_address(options, url),
+                    shared_url=options.public_url or format_shared_address(options, url),
                     new_token=made or None,
                     token_file=file.path if file is not None else None,
                     needs_token=options.needs_token,
@@ -248,6 +251,7 @@ def _create_options(parts: Wiring, host: str | None, port: int | None) -> Server
         host=host if host is not None else server.host,
         port=port if port is not None else server.port,
         token=secrets.token_urlsafe(32) if server.token == "auto" else server.token,
+        public_url=server.public_url.rstrip("/"),
         allowed_hosts=server.allowed_hosts,
         allowed_origins=server.allowed_origins,
         max_body=server.max_body,

@@ -65,6 +65,13 @@ SecureUrl = Annotated[
         description='an https URL (http only for loopback) without a query, such as "https://id.example.org", or ""',
     ),
 ]
+PublicUrl = Annotated[
+    str,
+    Meta(
+        pattern=r"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?\Z|^\Z",
+        description='scheme and host as clients type them, without a path, such as "https://stead.example.org", or ""',
+    ),
+]
 ClientApprovals = Annotated[Literal["page", "form", "none"], Meta(description="one of page, form, none")]
 OpenTable = Mapping[str, Mapping[str, Any]]
 
@@ -164,6 +171,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     host: Host = "127.0.0.1"
     port: Port = 8420
     token: Token = ""
+    public_url: PublicUrl = ""
     allowed_hosts: Hosts = ()
     allowed_origins: Origins = ()
     session_idle: Seconds = 1800
@@ -285,6 +293,7 @@ IN_EFFECT = frozenset(
         "server.host",
         "server.port",
         "server.token",
+        "server.public_url",
         "server.allowed_hosts",
         "server.allowed_origins",
         "server.session_idle",

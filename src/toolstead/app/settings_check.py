@@ -26,7 +26,7 @@ from toolstead.app.settings import (
 )
 from toolstead.app.toml_text import DEEPEST, MOST_DIGITS, KeyPath, kind_of, toml_key, toml_value
 from toolstead.errors import SettingsError
-from toolstead.nearest_names import find_nearest, suggest
+from toolstead.nearest_names import suggest
 from toolstead.schema.visible import HALF_CHARACTER
 
 OriginOf = Callable[[tuple[str | int, ...]], str]
@@ -147,7 +147,24 @@ class _SettingsWalk:
         except (msgspec.ValidationError, _NoTomlError):
             self._report_bad(key, value)
         else:
+            if key.path == ("delegation", "gates") and self._report_gates(
+                key.path, cast("list[Mapping[str, Any]]", plain)
+            ):
+                return
             self._add_leaf(key.path, plain)
+
+    def _report_gates(self, path: KeyPath, gates: list[Mapping[str, Any]]) -> bool:
+        """Report gates that could never be run, as those of an agent's file; whether there are any."""
+        from toolstead.agents.gate_definition import InvalidGateError, read_gate  # most settings have no gate
+
+        is_bad = False
+        for position, gate in enumerate(gates):
+            try:
+                read_gate(gate)
+            except InvalidGateError as error:
+                is_bad = True
+                self._report_fault(path, f"item {position + 1}: {error}", (*path, position))
+        return is_bad
 
     def _report_bad(self, key: Key, value: Any) -> None:
         where: tuple[str | int, ...] = key.path
@@ -257,5 +274,6 @@ def _unknown_key(path: KeyPath, spelling: Spelling) -> str:
     elsewhere = [found for found in known_keys() if found[-1] == path[-1]]
     if elsewhere:
         return f"unknown key; did you mean {' or '.join(spelling(found) for found in elsewhere)}?"
-    (nearest,) = find_nearest(".".join(path), known, cutoff=0)
-    return f"unknown key; the nearest is {spelling(known[nearest])}; known here: {', '.join(siblings)}"
+    hint = suggest(".".join(path), known, show=lambda name: spelling(known[name]))
+    here = f"known here: {', '.join(siblings)}" if siblings else ""
+    return f"unknown key; {'; '.join(filter(None, (hint, here)))}"

@@ -17,14 +17,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from toolstead.adapters.installing import install_command
-from toolstead.adapters.providers.catalogue import API, MAIN, VENDORS, Lookup, Vendor, find_model, state_of
+from toolstead.adapters.providers.catalogue import API, LOOPBACK, MAIN, VENDORS, Lookup, Vendor, find_model, state_of
 from toolstead.app.runtime_programs import PROGRAMS, RuntimeProgram
 from toolstead.app.settings import RuntimeSettings
 from toolstead.errors import RuntimeFailureError
 
 OLLAMA_SECONDS = 0.3
 """For so long Ollama may take to answer, all in all."""
-_OLLAMA = next(vendor for vendor in VENDORS if vendor.name == "ollama")
+_OLLAMA, _CHAT = (find_model(f"{name}:any")[0] for name in ("ollama", "openai-chat"))
 _LARGEST_LIST = 1_000_000
 _SDKS: dict[API, str] = {"anthropic": "anthropic", "responses": "openai", "chat": "openai", "gemini": "google.genai"}
 _WIDTH = 80
@@ -102,6 +102,8 @@ def find_lack(name: str, model: str, settings: RuntimeSettings, lookup: Lookup) 
             reason=f"{model} needs a key of {vendor.title}{keyless}",
             ways=(SetupWay(steps=(f"toolstead keys set {vendor.name}",)),),
         )
+    if not state.usable and vendor.find_address(lookup) is not None:
+        return Lack(reason=state.advice)
     if not state.usable:
         return Lack(reason=f"{model} needs the address of {vendor.title} in the environment, as {vendor.urls[0]}")
     if not has_models_extra(vendor):
@@ -124,7 +126,13 @@ def find_needed_keys(name: str, model: str, settings: RuntimeSettings) -> tuple[
     return vendor.keys if vendor is not None else ()
 
 
-def find_first_steps(runtime: str, settings: RuntimeSettings, lookup: Lookup, ollama: OllamaServer | None) -> Lack:
+def find_first_steps(
+    runtime: str,
+    settings: RuntimeSettings,
+    lookup: Lookup,
+    ollama: OllamaServer | None,
+    local: tuple[str, ...] = (),
+) -> Lack:
     """What to do where no model is named and no key is set: what is here already comes first.
 
     Args:
@@ -132,9 +140,13 @@ def find_first_steps(runtime: str, settings: RuntimeSettings, lookup: Lookup, ol
         settings: Those of `[runtime]`.
         lookup: Gives keys and addresses.
         ollama: The Ollama that answers.
+        local: The models of another server on this machine, which speaks Chat Completions.
     """
     install = () if has_models_extra() else (install_command("models"),)
     ways: list[SetupWay] = []
+    if local:
+        command = f'toolstead ask --model openai-chat:{local[0]} "hello"'
+        ways.append(SetupWay(steps=(*install, command), note="at OPENAI_BASE_URL"))
     if ollama is not None:
         ways.append(_use_ollama(ollama, install))
     if runtime in ("", "auto") and settings.default == "auto":
@@ -150,13 +162,25 @@ def find_first_steps(runtime: str, settings: RuntimeSettings, lookup: Lookup, ol
 def find_ollama(lookup: Lookup) -> OllamaServer | None:
     """The Ollama that answers at the address of the environment, else on this machine; None when none does in time."""
     url = (_OLLAMA.find_address(lookup) or "").rstrip("/").removesuffix("/v1")
-    found: list[Any] = []
-    # In a worker without a waiting caller: finding the address of a host has no time limit of its own.
-    asking = threading.Thread(target=lambda: found.append(_list_models(url)), daemon=True)
+    names = _list_in_time(url, "/api/tags")
+    return None if names is None else OllamaServer(url=url, models=tuple(names))
+
+
+def find_local_models(lookup: Lookup) -> tuple[str, ...]:
+    """The models of a server on this machine that OPENAI_BASE_URL names; none where it does not answer in time."""
+    url = _CHAT.find_address(lookup) or ""
+    if urlsplit(url).hostname not in LOOPBACK:
+        return ()
+    return tuple(_list_in_time(url.rstrip("/"), "/models") or ())
+
+
+def _list_in_time(url: str, path: str) -> list[str] | None:
+    """The models of a server; asked in a worker, because finding the address of a host has no time limit of its own."""
+    found: list[list[str] | None] = []
+    asking = threading.Thread(target=lambda: found.append(_list_models(url, path)), daemon=True)
     asking.start()
     asking.join(OLLAMA_SECONDS)
-    names: list[str] | None = found[0] if found else None
-    return None if names is None else OllamaServer(url=url, models=tuple(names))
+    return found[0] if found else None
 
 
 def has_models_extra(vendor: Vendor | None = None) -> bool:
@@ -205,14 +229,14 @@ def _render_ways(ways: Sequence[SetupWay]) -> str:
     return "\n".join(["Do one of:" if len(shown) > 1 else "Do this:", *texts, ""])
 
 
-def _list_models(url: str) -> list[str] | None:
-    """The names of the models that an Ollama has; None where none answers."""
+def _list_models(url: str, path: str) -> list[str] | None:
+    """The names of the models that a server lists at a path; None where none answers."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     try:
         connection = kind(parts.hostname or "", parts.port, timeout=OLLAMA_SECONDS)
         try:
-            connection.request("GET", f"{parts.path}/api/tags")
+            connection.request("GET", f"{parts.path}{path}")
             answer = connection.getresponse()
             content: Any = (
                 msgspec.json.decode(answer.read(_LARGEST_LIST)) if answer.status == http.HTTPStatus.OK else None
@@ -226,10 +250,11 @@ def _list_models(url: str) -> list[str] | None:
 
 def _read_names(content: Any) -> list[str] | None:
     try:
-        listed = msgspec.convert(content, _Listed).models
+        listed = msgspec.convert(content, _Listed)
     except msgspec.ValidationError:
         return None
-    names = [one.name for one in listed if one.name.isascii() and one.name.isprintable() and " " not in one.name]
+    given = [*(one.name for one in listed.models), *(one.id for one in listed.data)]
+    names = [name for name in given if name.isascii() and name.isprintable() and " " not in name]
     return [name for name in names if "embed" not in name]
 
 
@@ -237,5 +262,12 @@ class _ListedModel(msgspec.Struct):
     name: str
 
 
+class _IdentifiedModel(msgspec.Struct):
+    id: str
+
+
 class _Listed(msgspec.Struct):
-    models: list[_ListedModel]
+    """The list of an Ollama, or that of an API like OpenAI's."""
+
+    models: list[_ListedModel] = []
+    data: list[_IdentifiedModel] = []

@@ -26,11 +26,11 @@ logger = logging.getLogger(__name__)
 
 VERSION = 1
 
-_EMPTY: dict[str, Any] = {"version": VERSION, "disabledTools": [], "plugins": {}, "gates": []}
+_EMPTY: dict[str, Any] = {"version": VERSION, "disabledTools": [], "plugins": {}, "gates": [], "gateless": []}
 
 
 class RememberedGate(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin that had a gate when it was last registered.
+    """A plugin of which is known whether it had a gate when it was last registered.
 
     Attributes:
         plugin: Its name.
@@ -48,11 +48,13 @@ class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         disabled_tools: The names of the tools that are turned off.
         plugins: What was set for plugins, as the database has it.
         gates: The plugins that had a gate when they were last registered, the latest last.
+        gateless: Those that had none.
     """
 
     disabled_tools: frozenset[str] = frozenset()
     plugins: Mapping[str, PluginRow] = msgspec.field(default_factory=dict[str, PluginRow])
     gates: tuple[RememberedGate, ...] = ()
+    gateless: tuple[RememberedGate, ...] = ()
 
 
 class Switches:
@@ -118,6 +120,11 @@ class Switches:
             content["gates"] = msgspec.to_builtins(gates)
         return gates
 
+    def note_gateless(self, plugins: Sequence[RememberedGate]) -> None:
+        """Keep which plugins are known to have no gate. Waits and raises as `change_gates`."""
+        with self._changed_content() as content:
+            content["gateless"] = msgspec.to_builtins(plugins)
+
     @contextmanager
     def _changed_content(self) -> Generator[dict[str, Any]]:
         """The file's content while no other process writes it; what was changed in it is written at the end."""
@@ -162,10 +169,10 @@ class Switches:
         except msgspec.ValidationError as error:
             names = '"disabledTools" must be a list of names'
             rows = '"plugins" must hold, by name, objects with "enabled" and "settings"'
-            gates = '"gates" must list objects with "plugin" and "origin"'
+            gates = '"gates" and "gateless" must list objects with "plugin" and "origin"'
             where = str(error)
             raise self._broken_state(
-                names if "$.disabledTools" in where else gates if "$.gates" in where else rows
+                names if "$.disabledTools" in where else gates if "$.gate" in where else rows
             ) from None
 
     def _broken_state(self, reason: str) -> StateError:

@@ -13,6 +13,7 @@ from toolstead.app.registry_view import RegistryView
 from toolstead.app.server_identity import identify_server
 from toolstead.app.tool_origins import ToolOrigins
 from toolstead.app.wiring import Wiring
+from toolstead.tools.gates import check_gates
 from toolstead.types.call import ANONYMOUS, Caller
 from toolstead.types.client_parts import SERVER_NAME
 
@@ -100,8 +101,9 @@ class Toolstead:
             takes_over: Take up delegated tasks of this project that no process works on.
 
         Raises:
-            SettingsError: A setting is unknown or has a bad value.
+            SettingsError: A setting is unknown or has a bad value, or a gate cannot be called.
         """
+        check_gates(gates)
         self._parts = Wiring(
             project=Path(project) if project is not None else None,
             tools_dir=Path(tools_dir) if tools_dir is not None else None,

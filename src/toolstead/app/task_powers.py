@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
@@ -17,6 +17,7 @@ from toolstead.errors import (
     ToolError,
     UnknownAgentError,
 )
+from toolstead.nearest_names import suggest
 
 if TYPE_CHECKING:
     from toolstead.app.delegating import DelegationParts
@@ -30,6 +31,16 @@ MOST_LISTED = 100
 FLUSH_CHARACTERS = 400
 """How much of a sub-agent's text is gathered before it is told to the stream of the run that waits."""
 NO_RUN = "is for agents at work: talk to an agent instead, and let it decide whom to give the work"
+
+ITEM_FIELDS: Mapping[str, type] = {
+    "agent_id": str,
+    "prompt": str,
+    "context": Mapping,
+    "conversation_id": str,
+    "markdown": str,
+    "model": str,
+}
+"""What an item of `ctx.tasks.delegate` may have, and of which kind."""
 
 OpenDelegation = Callable[[], Awaitable["DelegationParts"]]
 
@@ -60,12 +71,11 @@ class PluginTasks:
         from toolstead.delegation.order import Order
 
         caller = parent.caller
-        if caller.run_id is None or caller.agent_id is None:
-            raise ToolError(f"delegating {NO_RUN}")
+        starter = find_starter(parent)
         parts = await self._open()
         order = await parts.complete_order(
             Order(
-                agent=agent or caller.agent_id,
+                agent=agent or starter,
                 prompt=prompt,
                 model=model or "",
                 max_attempts=max_attempts,
@@ -87,20 +97,21 @@ class PluginTasks:
         queue: bool = False,
     ) -> list[dict[str, Any]]:
         """Start several tasks, and wait for them unless they are detached."""
-        caller = _find_delegator(meta)
+        caller = find_delegator(meta)
         parts = await self._open()
         entries: list[dict[str, Any]] = [{} for _ in items]
         orders: dict[int, Order] = {}
         for place, item in enumerate(items):
             try:
+                check_item(item, place + 1)
                 orders[place] = await parts.make_order(item, caller)
             except (ToolError, InvocationError) as error:
                 code = "AgentNotFound" if isinstance(error, UnknownAgentError) else "InvalidRequest"
-                entries[place] = _describe_refusal(item, code, str(error))
+                entries[place] = describe_refusal(item, code, str(error))
         if mode == "immediate":
             for place, order in list(orders.items()):
                 if (why := parts.delegation.runs.find_room(order.runtime, order.model, order.agent)) is not None:
-                    entries[place] = _describe_refusal(items[place], "LimitReached", f"LimitReached: {why}")
+                    entries[place] = describe_refusal(items[place], "LimitReached", f"LimitReached: {why}")
                     del orders[place]
         found: Sequence[Admitted | Refusal] = []
         if orders:
@@ -123,7 +134,7 @@ class PluginTasks:
         """The tasks that the thread of a call delegated, the newest first."""
         from toolstead.delegation.task_store import TaskFilter
 
-        caller = _find_delegator(meta)
+        caller = find_delegator(meta)
         store = (await self._open()).delegation.store
         found = await store.list_tasks(TaskFilter(parent_thread_id=caller.thread_id), limit=MOST_LISTED)
         if caller.client_thread is not None:
@@ -154,16 +165,16 @@ class PluginTasks:
 
     async def checkin(self, message: str, *, meta: ToolMeta) -> None:
         """Report the task's progress to the parent thread."""
-        _check_run(meta)
+        check_run(meta)
         await _refuse_errors((await self._open()).delegation.check_in(meta.caller, message))
 
     async def signal(self, message: str, *, meta: ToolMeta) -> None:
         """Give the parent's agent a message, which it answers."""
-        _check_run(meta)
+        check_run(meta)
         await _refuse_errors((await self._open()).delegation.signal(meta.caller, message))
 
     async def _find_own(self, task_id: str, meta: ToolMeta) -> Task:
-        caller = _find_delegator(meta)
+        caller = find_delegator(meta)
         try:
             task = await (await self._open()).delegation.store.read_task(task_id)
         except NotFoundError:
@@ -194,7 +205,7 @@ class PluginTasks:
         waiting: dict[int, asyncio.Task[Task]] = {}
         for place, one in started.items():
             if isinstance(one, Refusal):
-                entries[place] = _describe_refusal(items[place], one.code, one.message, one.holders)
+                entries[place] = describe_refusal(items[place], one.code, one.message, one.holders)
                 continue
             self._tell_started(one.task, meta)
             entries[place] = describe_entry(one.task) | ({"position": one.position} if one.position else {})
@@ -234,6 +245,7 @@ class PluginTasks:
 
     def _tell_started(self, task: Task, meta: ToolMeta) -> None:
         about = {**_name_call(task, meta), "mode": task.mode, "prompt": task.prompt}
+        about |= {"queued": True} if task.waits_for_slot else {}
         self._emit("delegate.started", about, meta.caller)
 
 
@@ -256,20 +268,42 @@ def describe_entry(task: Task) -> dict[str, Any]:
     return entry
 
 
+def check_item(item: Mapping[str, Any], number: int) -> None:
+    """Check the members of an item of `ctx.tasks.delegate`.
+
+    Raises:
+        ToolError: One is unknown, missing, or of a wrong kind.
+    """
+    if not isinstance(cast("Any", item), Mapping):
+        raise ToolError(f"item {number} is no mapping; give {{'agent_id': …, 'prompt': …}}")
+    for name, value in item.items():
+        if name not in ITEM_FIELDS:
+            hint = suggest(str(name), ITEM_FIELDS, otherwise=f"there are {', '.join(ITEM_FIELDS)}")
+            raise ToolError(f"item {number}: {name!r} is no field; {hint}")
+        if value is not None and not isinstance(value, ITEM_FIELDS[name]):
+            raise ToolError(f"item {number}: {name!r} must be {'a mapping' if name == 'context' else 'text'}")
+    if not item.get("prompt"):
+        raise ToolError(f"item {number}: 'prompt' is missing: what the agent is to do")
+    if not any(item.get(name) for name in ("agent_id", "markdown", "conversation_id")):
+        raise ToolError(f"item {number}: 'agent_id' is missing: who is to do it ('markdown' defines an agent instead)")
+
+
 def _name_call(task: Task, meta: ToolMeta) -> dict[str, Any]:
     return {"callId": meta.call_id, "agentId": task.agent, "runId": task.id, "conversationId": task.thread_id}
 
 
-def _describe_refusal(
+def describe_refusal(
     item: Mapping[str, Any], code: str, message: str, holders: Sequence[Holder] = ()
 ) -> dict[str, Any]:
+    """The entry of an item that is refused."""
     error: dict[str, Any] = {"code": code, "message": message}
     if holders:
         error["holders"] = [{"run_id": one.run_id, "deadline": one.deadline} for one in holders]
-    return {"agent_id": item.get("agent_id", ""), "status": "refused", "error": error}
+    agent = item.get("agent_id") if isinstance(cast("Any", item), Mapping) else None
+    return {"agent_id": agent or "", "status": "refused", "error": error}
 
 
-def _find_delegator(meta: ToolMeta) -> Caller:
+def find_delegator(meta: ToolMeta) -> Caller:
     """The caller, if it may delegate: a run, or an MCP client in a thread of its own. Raises ToolError."""
     caller = meta.caller
     if caller.run_id is None:
@@ -279,7 +313,14 @@ def _find_delegator(meta: ToolMeta) -> Caller:
     return caller
 
 
-def _check_run(meta: ToolMeta) -> None:
+def find_starter(meta: ToolMeta) -> str:
+    """The agent that calls `start`. Raises ToolError for a caller that is none."""
+    if meta.caller.run_id is None or meta.caller.agent_id is None:
+        raise ToolError(f"delegating {NO_RUN}")
+    return meta.caller.agent_id
+
+
+def check_run(meta: ToolMeta) -> None:
     """Refuse a caller that is no agent. Raises ToolError."""
     if meta.caller.run_id is None:
         raise ToolError(f"this tool {NO_RUN}")

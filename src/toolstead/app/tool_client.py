@@ -57,6 +57,12 @@ class InProcessTools:
                 return {**tool.to_json(), "enabled": False}
         raise registry.unknown_tool(name)
 
+    def describe_handler(self, name: str) -> str:
+        """What a tool from a file runs, with its placeholders; empty for any other tool."""
+        tool = self.stead.registry.get(name)
+        describe: Callable[[], str] | None = getattr(tool.handler, "describe", None) if tool is not None else None
+        return "" if describe is None else describe()
+
     async def preview_call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """What a tool from a file would run for these arguments.
 

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolstead.app.places import Places, explain_wide_root, named_tools_folder
 from toolstead.app.trust.approved import TOOLS, ApprovedFiles, ApprovedReader, ProjectTrust
@@ -61,6 +61,10 @@ class ToolFiles:
     def loaded_files(self) -> list[LoadedFile]:
         """Every file's good version, with its examples."""
         return [*self.users.loaded_files(), *(self.projects.loaded_files() if self.projects is not None else ())]
+
+    def find_examples(self, name: str) -> list[Mapping[str, Any]]:
+        """The arguments that a tool's file gives as examples."""
+        return [example.input for file in self.loaded_files() for example in file.examples.get(name, ())]
 
     def read_aside(self, paths: Sequence[Path], taken: Mapping[str, str]) -> list[LoadedFile]:
         """Read files and folders without registering them; without any, the user's folder and the project's.

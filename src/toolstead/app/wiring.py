@@ -333,6 +333,7 @@ class Wiring:
         from toolstead.invoker.invoker import Invoker
         from toolstead.invoker.pool import SessionPool
         from toolstead.orchestrator.orchestrator import Orchestrator
+        from toolstead.orchestrator.recalling import recall_messages
 
         settings, registry = self.loaded.settings, self.registry
         sessions, project = settings.sessions, self.places.project
@@ -348,6 +349,7 @@ class Wiring:
             ),
             pinned=self.trust.pinned,
             given=self._given_runtimes,
+            recall=partial(recall_messages, store),
         )
         orchestrator = Orchestrator(
             store=store,

@@ -36,6 +36,11 @@ LATE_GRACE = 1.0
 _CLOSE_ATTEMPTS = 10
 
 
+def render_seconds(seconds: float) -> str:
+    """`1 second`, `0.5 seconds`."""
+    return "1 second" if seconds == 1 else f"{seconds:g} seconds"
+
+
 class DeadlineError(Exception):
     """The deadline passed, and the coroutine was cancelled.
 
@@ -48,7 +53,7 @@ class DeadlineError(Exception):
 
     def __init__(self, seconds: float, *, was_abandoned: bool = False, goes_on: bool = False) -> None:
         how = ", ignored its cancellation and was abandoned" if was_abandoned else ""
-        super().__init__(f"it did not end within {seconds:g} seconds{how}")
+        super().__init__(f"it did not end within {render_seconds(seconds)}{how}")
         self.seconds = seconds
         self.was_abandoned = was_abandoned
         self.goes_on = goes_on

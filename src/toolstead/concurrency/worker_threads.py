@@ -33,6 +33,8 @@ MOST_WORKING = 32
 MOST_ABANDONED = 64
 MOST_ABANDONED_OF_ONE = 8
 """Abandoned calls that may still run: of all functions, and of one."""
+TIME_TO_NOTICE = 2.0
+"""Seconds that an abandoned call has to end by itself before the log warns of it."""
 _LOOK = 0.25
 """Seconds between two looks at whether a call that waits for the event loop was abandoned meanwhile."""
 
@@ -156,7 +158,7 @@ class WorkerThreads:
                 error = outcome[1] if isinstance(outcome[1], Exception) else None
                 level = logging.INFO if error is None else logging.WARNING
                 took = monotonic() - call.began
-                logger.log(level, "%s: an abandoned call ended after %.1f s", call.name, took, exc_info=error)
+                logger.log(level, "%s: a call that its caller left ended after %.1f s", call.name, took, exc_info=error)
                 return
             call.deliver(outcome)
             call, outcome = None, None  # an idle thread keeps neither a result nor an error alive
@@ -199,19 +201,28 @@ class WorkerThreads:
             call.is_abandoned = True
             self._abandoned[call.name] += 1
             self._working -= 1
-            count = self._abandoned[call.name]
             if (following := self._take_waiting()) is not None:
                 try:
                     self._start_thread(following)
                 except ToolError:  # it waits for another call's
                     self._waiting.appendleft(following)
+        logger.info("%s: the caller of a call left after %.1f s", call.name, monotonic() - call.began)
+        call.loop.call_later(TIME_TO_NOTICE, self._warn_of_abandoned, call)
+        return True
+
+    def _warn_of_abandoned(self, call: _WorkerCall) -> None:
+        """Log a call that did not end soon after its caller left."""
+        with self._lock:
+            if call.is_over:
+                return
+            count = self._abandoned[call.name]
         logger.warning(
-            "%s: a call was abandoned after %.1f s; its thread goes on until the function returns (%s such calls run)",
+            "%s: the caller of a call left; a plain function cannot be stopped, so it goes on in its thread until it "
+            "returns, for %.1f s so far (%s)",
             call.name,
             monotonic() - call.began,
-            count,
+            "1 such call runs" if count == 1 else f"{count} such calls run",
         )
-        return True
 
 
 WORKERS = WorkerThreads()

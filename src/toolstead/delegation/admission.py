@@ -52,7 +52,7 @@ def decide_admission(task: Task, request: AdmissionRequest, facts: AdmissionFact
         return refused
     deadlines = [one.deadline for one in facts.holders if one.deadline is not None]
     first = f"; the first ends in {max(0.0, min(deadlines) - task.created_at):.0f} s at the latest" if deadlines else ""
-    taken = f"{task.agent} works on {len(facts.holders)} tasks already, and may on {request.cap} at once{first}"
+    taken = f"{task.agent} has {len(facts.holders)} of at most {request.cap} open tasks already{first}"
     if not request.may_queue:
         return Refusal(
             code="DelegateInProgress",

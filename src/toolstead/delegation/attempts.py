@@ -22,6 +22,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import structs
 
+from toolstead.concurrency.suspended_coroutine import render_seconds
 from toolstead.delegation.outages import outlast_outage
 from toolstead.delegation.review import ReviewResult, ReviewTask
 from toolstead.delegation.task_runs import NO_RESULTS, StartedRun, TaskRunRequest, TaskRuns
@@ -127,7 +128,7 @@ class TaskAttempts:
         except TimeoutError:
             if not deadline.expired():
                 raise
-            error = RunError(code="timeout", message=f"the task was not finished after {task.timeout:g} seconds")
+            error = RunError(code="timeout", message=f"the task was not finished after {render_seconds(task.timeout)}")
             return self._make_end("timeout", result=await self._read_watched(task), error=error)
 
     async def _make_attempts(self, task: Task, claim: TaskClaim) -> TaskEnd:

@@ -33,6 +33,7 @@ from toolstead.types.task import SUCCESSES, Task, TaskMode, TreeBudget
 
 logger = logging.getLogger(__name__)
 
+NO_PARENT = "nobody delegated this work: there is no parent to report to"
 NO_CAP = 10**9
 POLL_SECONDS = 0.2
 """How often a task of another process is looked at by whoever waits for it."""
@@ -474,7 +475,7 @@ class Delegation:
     async def _name_message(self, caller: Caller, kind: str, message: str) -> tuple[Task, str]:
         context = self.runs.find_context(caller.run_id) if caller.run_id is not None else None
         if context is None or context.claim is None:
-            raise RefusedError("nobody delegated this work: there is no parent to report to")
+            raise RefusedError(NO_PARENT)
         digest = blake2b(f"{kind}\0{message}".encode("utf-8", "replace"), digest_size=16).hexdigest()
         number = context.number_call(digest, caller.call_id)
         task = await self._read_patiently(context.claim.task_id)

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 from toolstead.agents.gate_definition import CommandGate, FilesGate, InvalidGateError, read_gate
 from toolstead.agents.prompt_answer import NoJsonError, find_json
 from toolstead.agents.prompt_tool import FindProblems
+from toolstead.concurrency.suspended_coroutine import render_seconds
 from toolstead.delegation.feedback import MOST_FEEDBACK, clean_output, normalise_defect, shorten_middle
 from toolstead.delegation.gate_files import LongSearchError, find_missing
 from toolstead.errors import SchemaError
@@ -31,6 +32,7 @@ from toolstead.processes.capture import Capture
 from toolstead.processes.environment import select_environment
 from toolstead.processes.program_run import run_captured
 from toolstead.schema.compiled import compile_schema
+from toolstead.schema.explanation import rename_whole
 from toolstead.tools.handlers.pinned import Pinned
 from toolstead.tools.handlers.template import TemplateError
 from toolstead.tools.validation import UNVALIDATED
@@ -148,7 +150,7 @@ class TaskGates:
         except TimeoutError:
             if not deadline.expired():
                 raise
-            ending = f"it did not end within {gate.timeout:g} seconds, and was ended"
+            ending = f"it did not end within {render_seconds(gate.timeout)}, and was ended"
             # Without its output: how far it came until then differs from run to run.
             return _rejected(label, ending, clean_output(output.text), defect="")
         except OSError as error:
@@ -173,7 +175,7 @@ class TaskGates:
             return GateResult(gate=SCHEMA_GATE, passed=True)
         if problems[0].startswith(UNVALIDATED):
             return _unknown(SCHEMA_GATE, problems[0].partition(": ")[2])
-        reasons = "\n".join(problem.replace("(arguments)", "(answer)", 1) for problem in problems)
+        reasons = "\n".join(rename_whole(problems, "(answer)"))
         return _rejected(SCHEMA_GATE, "the JSON in the answer does not fit its schema", clean_output(reasons))
 
 

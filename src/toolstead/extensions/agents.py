@@ -145,6 +145,8 @@ async def _show_status(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta
 async def _spawn_agent(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
     if ("agent" in input) == ("markdown" in input):
         raise ToolError("give either `agent`, the name of an existing one, or `markdown`, a new one")
+    if "\n" in input.get("agent", ""):
+        raise ToolError("`agent` is the name of an existing agent; give the text of a new one as `markdown`")
     item = {"prompt": input["prompt"]}
     item |= {"agent_id": input["agent"]} if "agent" in input else {"markdown": input["markdown"]}
     return _render_runs(await ctx.tasks.delegate([item], meta=meta, mode=input["mode"]))

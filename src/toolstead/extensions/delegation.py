@@ -32,6 +32,7 @@ _DELEGATE: Mapping[str, Any] = {
         },
     },
     "required": ["prompt"],
+    "additionalProperties": False,
 }
 _CHECKIN: Mapping[str, Any] = {
     "type": "object",
@@ -39,6 +40,7 @@ _CHECKIN: Mapping[str, Any] = {
         "message": {"type": "string", "description": "The progress update message", "maxLength": LONGEST_MESSAGE}
     },
     "required": ["message"],
+    "additionalProperties": False,
 }
 
 

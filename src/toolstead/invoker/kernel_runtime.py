@@ -1,6 +1,7 @@
 """The kernel as a runtime: our own agent loop over any model API, in this process.
 
-Conversations are kept in memory, the latest ones, so that a session that was closed can be resumed.
+Conversations are kept in memory, the latest ones, so that a session that was closed can be resumed; one that another
+process held is recalled from what is stored of it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 from toolstead.errors import RuntimeFailureError, SessionLostError
 from toolstead.invoker.runtime import Answer, Offered, SessionSpec, Turn, instructions_of, name_turn_limit
 from toolstead.kernel.activation import Activation, Limits, Spending
-from toolstead.kernel.conversation import Conversation
+from toolstead.kernel.conversation import Conversation, Message
 from toolstead.kernel.loop import converse
 from toolstead.kernel.model import Model
 
@@ -25,6 +26,8 @@ MOST_KEPT = 256
 
 Connect = Callable[[str], Awaitable[Model]]
 """The model of a full name, the same object every time. Raises RuntimeFailureError."""
+Recall = Callable[[str], Awaitable[list[Message]]]
+"""The stored conversation of a thread. Raises SessionLostError where it is not stored whole."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -36,6 +39,7 @@ class KernelRuntime:
         resolve: Gives the full name of what was asked for, or of the usual model for an empty name.
         offered: The tools of an agent.
         limits: Of one activation; the agent may set other turns, and the turn lower budgets.
+        recall: Gives conversations that are not kept here; None where nothing is stored.
     """
 
     name = "kernel"
@@ -46,6 +50,7 @@ class KernelRuntime:
     resolve: Callable[[str], str]
     offered: Offered
     limits: Limits = field(default_factory=Limits)
+    recall: Recall | None = None
     _kept: dict[str, Conversation] = field(default_factory=dict[str, Conversation], init=False)
 
     def resolve_model(self, model: str) -> str:
@@ -56,19 +61,25 @@ class KernelRuntime:
         """Open a session.
 
         Raises:
-            SessionLostError: `resume` is not kept here, or not any more.
+            SessionLostError: `resume` is neither kept here nor stored whole.
             RuntimeFailureError: There is no such model, or no key for it.
         """
         model = await self.connect(self.resolve(spec.model))
         found = self._kept.pop(resume, None) if resume is not None else None
-        if resume is not None and found is None:
-            raise SessionLostError(f"the kernel does not have the conversation {resume!r} any more")
         conversation = found or Conversation(secrets.token_hex(8))
+        if resume is not None and found is None:
+            # It gets another id: the process that held it may still have it as it was then.
+            conversation.messages.extend(await self._recall(resume, thread_id))
         conversation.refused.clear()  # it may be another model's now
         self._kept[conversation.id] = conversation
         while len(self._kept) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]
-        return KernelSession(self, spec, conversation, model, is_resumed=found is not None)
+        return KernelSession(self, spec, conversation, model, is_resumed=resume is not None)
+
+    async def _recall(self, id: str, thread_id: str) -> list[Message]:
+        if self.recall is None:
+            raise SessionLostError(f"the kernel does not have the conversation {id!r} any more")
+        return await self.recall(thread_id)
 
 
 @dataclass(eq=False)

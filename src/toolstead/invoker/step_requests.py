@@ -7,7 +7,8 @@ A conversation grows by a few messages from one request to the next, and every r
     "sameAs": 1                     instructions, tools and the schema of the answer as in step 1, but for what is here
     null                            a message that was left out, because there were too many (`step_bounds`)
 
-and what is missing of `maxTokens` and of a reply has its usual value: null, no text, no calls, not cut.
+and what is missing of `maxTokens` and of a reply has its usual value: null, no text, no calls, not cut; `adapted` is as
+in the step before.
 
 After a conversation was shortened its earlier messages are others, and the next step has all of them (`"from": 0`).
 What a provider wants to see again of a reply besides its text and calls, such as signed thinking, is not stored.
@@ -45,6 +46,7 @@ the reply, what it used, and why there is no reply."""
 _HEAD = ("instructions", "tools", "resultSchema")
 _NO_HEAD: Mapping[str, Any] = {}
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+_OF_STEP = frozenset({"cut", "cachedTokens", "adapted"})
 _NO_REPLY: Mapping[str, Any] = {"text": "", "calls": [], "cut": False}
 
 
@@ -82,21 +84,24 @@ class WrittenRequest(msgspec.Struct, rename="camel", omit_defaults=True, gc=Fals
     result_schema: Any = UNSET
 
 
-class WrittenReply(msgspec.Struct, omit_defaults=True, gc=False):
-    """A reply as its step has it."""
+class WrittenReply(msgspec.Struct, omit_defaults=True, gc=False, rename="camel"):
+    """A reply as its step has it; what only its step says is in none of the messages after it."""
 
     text: str = ""
     calls: Sequence[Any] = ()
     cut: bool = False
+    cached_tokens: int = 0
+    adapted: Mapping[str, Sequence[str]] = {}
 
 
 class RequestWriter:
     """Writes the requests of one run, one after another."""
 
-    __slots__ = ("_head", "_head_of", "_reply", "_reply_of", "_sent")
+    __slots__ = ("_adapted", "_head", "_head_of", "_reply", "_reply_of", "_sent")
 
     def __init__(self) -> None:
         self._sent: list[Message] = []
+        self._adapted: Mapping[str, Sequence[str]] = {}
         self._reply: ModelReply | None = None
         self._reply_of: dict[str, int] = {}
         self._head: Sequence[Any] = (UNSET, UNSET, UNSET)
@@ -129,7 +134,9 @@ class RequestWriter:
                 written.tools = UNSET if named is UNSET else [tool.name for tool in request.tools]
             answered = None
             if reply is not None:
-                answered = WrittenReply(reply.text, _bound_calls(reply), reply.cut)
+                answered = WrittenReply(
+                    reply.text, _bound_calls(reply), reply.cut, reply.cached_tokens, self._find_new(reply)
+                )
                 self._reply, self._reply_of = reply, {"replyOf": number}
             steps.append(
                 RecordedStep(
@@ -144,6 +151,13 @@ class RequestWriter:
                 )
             )
         return steps
+
+    def _find_new(self, reply: ModelReply) -> Mapping[str, Sequence[str]]:
+        """What was adapted, where that is not as in the step before; nothing at all is never written twice."""
+        if reply.adapted is self._adapted or reply.adapted == self._adapted:
+            return {}
+        self._adapted = reply.adapted
+        return reply.adapted
 
     def write_turn(self, number: int, lease: Lease, prompt: str) -> dict[str, Any]:
         """What a session of another runtime is given, as the step of its turn has it."""
@@ -223,6 +237,7 @@ class RequestReader:
         self._messages: list[Any] = []
         self._replies: dict[int, Mapping[str, Any]] = {}
         self._heads: dict[int, Mapping[str, Any]] = {}
+        self._adapted: Mapping[str, Any] = {}
         self._number = 0
         self._has_messages = True
 
@@ -241,7 +256,8 @@ class RequestReader:
             made |= {"messages": self._messages, "maxTokens": made.get("maxTokens")}
         if reply is not None:
             if step.kind == "model" and "leftOut" not in reply:
-                reply = {**_NO_REPLY, **reply}
+                self._adapted = reply.get("adapted", self._adapted)
+                reply = {**_NO_REPLY, **({"adapted": self._adapted} if self._adapted else {}), **reply}
             self._replies[step.number] = reply
         if not self._has_messages or not has_head:
             made["incomplete"] = INCOMPLETE
@@ -264,7 +280,7 @@ class RequestReader:
                 if reply is None:
                     self._has_messages = False
                     return None
-                return {"role": "assistant", **{name: value for name, value in reply.items() if name != "cut"}}
+                return {"role": "assistant", **{name: value for name, value in reply.items() if name not in _OF_STEP}}
             case _:
                 return stored
 

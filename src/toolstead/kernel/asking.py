@@ -70,10 +70,18 @@ class Asking:
             if reply.calls or reply.text.strip():
                 return reply
             empty += 1
-            if empty == MOST_EMPTY:
-                raise ModelError(f"{name} sent an empty answer, {MOST_EMPTY} times in a row", fault="rejected")
-            logger.warning("%s sent an empty answer; asking again", name)
-            self._attempt += 1
+            self._note_empty(reply, empty)
+
+    def _note_empty(self, reply: ModelReply, times: int) -> None:
+        """Show that an empty answer is asked again, or give up."""
+        finish = f" (finish_reason {whole_text(reply.finish)[:100]})" if reply.finish else ""
+        why = f"{self._activation.model.name} answered with nothing{finish}"
+        if times == MOST_EMPTY:
+            raise ModelError(f"{why}, {MOST_EMPTY} times; try another model, or ask for less", fault="rejected")
+        logger.warning("%s; asking again", why)
+        self._attempt += 1
+        notice = RetryNotice(reason=why, attempt=times + 1, attempts=MOST_EMPTY, seconds=0.0)
+        self._activation.tell(THINKING, notice.to_event())
 
     async def _ask_within_budget(self) -> ModelReply:
         """One request: reserved before, settled after, however it ends."""

@@ -50,6 +50,9 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
         calls: What it wants to be called, in order.
         usage: What the request used.
         cut: Whether the model reached its limit of output in the middle of it.
+        finish: Why it ended, in the API's own word; empty where the API gives none.
+        cached_tokens: Those of its input that a cache had; 0 where the API does not say.
+        adapted: What was changed in the schemas of tools for this API, by the tool's name.
         kept: What the provider wants to see again with it, such as signed thinking; no other code reads it.
     """
 
@@ -57,6 +60,9 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[ToolUse, ...] = ()
     usage: Usage = NOTHING_USED
     cut: bool = False
+    finish: str = ""
+    cached_tokens: int = 0
+    adapted: Mapping[str, Sequence[str]] = {}
     kept: Any = None
 
 

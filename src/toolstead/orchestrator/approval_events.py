@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -13,9 +12,6 @@ from toolstead.orchestrator.store import Resolution
 from toolstead.schema.visible import escape_unseen
 from toolstead.types.approval import Approval, ApprovalDecision
 from toolstead.types.event import NewEvent
-
-LONGEST_CALL = 200
-"""Characters of a call in the log."""
 
 
 def build_resolution(
@@ -69,11 +65,13 @@ def create_event(type: str, approval: Approval, now: float, data: Mapping[str, A
 
 
 def describe_waiting(approval: Approval) -> str:
-    """One line about a question: what waits, why, for how long, and the command that answers it."""
-    call = f"{approval.tool} {json.dumps(approval.input, ensure_ascii=False)}"
-    shown = escape_unseen(call if len(call) <= LONGEST_CALL else f"{call[:LONGEST_CALL]}…")
+    """One line for the log about a question: what waits, why, for how long, and the command that answers it.
+
+    Without the arguments, which may be secret: the log is kept and read by others.
+    """
     seconds = round(approval.expires_at - approval.requested_at, 3)
     return (
-        f"{shown} waits for a person, at most {seconds:g} seconds; {escape_unseen(approval.asked_by)} asks:"
+        f"a call of {escape_unseen(approval.tool)} waits for a person, at most {seconds:g} seconds;"
+        f" {escape_unseen(approval.asked_by)} asks:"
         f" {escape_unseen(approval.reason)}; answer with: toolstead approvals allow {approval.id}"
     )

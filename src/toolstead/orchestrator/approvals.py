@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolstead.concurrency.owned_tasks import OwnedTasks, cancel_tasks
+from toolstead.concurrency.suspended_coroutine import render_seconds
 from toolstead.errors import (
     ApprovalDecidedError,
     InvalidApprovalError,
@@ -275,7 +276,7 @@ class Approvals:
             async with self._asked_at_client(client, approval):
                 await asyncio.wait([question.decided], timeout=ask.timeout)
             if not question.decided.done():
-                await self._settle_question(question, f"no answer within {ask.timeout:g} seconds")
+                await self._settle_question(question, f"no answer within {render_seconds(ask.timeout)}")
         except asyncio.CancelledError:
             # Its event precedes the caller's own end; a caller that is cancelled again is not held up.
             await asyncio.wait([self._tasks.start(self._end_question(question, WITHDRAWN), name="toolstead-approval")])

@@ -30,6 +30,7 @@ from toolstead.tools.handlers.secrets import Mask
 from toolstead.types.call import CallTool
 from toolstead.types.run import NOTHING_USED, Run, RunEnd, Usage
 from toolstead.types.task import Task
+from toolstead.types.thread import Message
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -40,6 +41,7 @@ class ActiveRun:
         request: What was asked for.
         context: What delegation knows of it.
         results: The tasks whose results its turn holds.
+        result_messages: Those results as messages, of the moment when the turn took them.
         stored_session: The thread's stored session id; known once the run began.
         wanted_end: The requested end, its code and its reason.
         is_ending: Its end is being stored.
@@ -55,6 +57,7 @@ class ActiveRun:
     request: RunRequest
     context: RunContext
     results: Sequence[Task] = ()
+    result_messages: Sequence[Message] = ()
     stored_session: str | None = None
     wanted_end: tuple[RunEnd, str, str] | None = None
     is_ending: bool = False

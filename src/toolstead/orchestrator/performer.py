@@ -229,6 +229,7 @@ class RunPerformer:
                 active.run = structs.replace(run, status="running", started_at=started)
                 active.stored_session = outcome.session_id
                 active.results = outcome.results
+                active.result_messages = self._create_results(active)
                 active.context.has_tasks |= bool(outcome.results)
                 active.context.run = active.run
                 self._freshness.note_beginning(run.thread_id, outcome.last)
@@ -295,7 +296,7 @@ class RunPerformer:
             ending,
             usage=ending.usage or active.used,
             session_id=session_id,
-            results=self._create_results(active) if ending.status == "completed" else (),
+            results=active.result_messages if ending.status == "completed" else (),
             has_tasks=active.context.has_tasks,
             shared_root=(run.root_run_id or run.id) if active.context.share.is_shared else None,
         )
@@ -309,7 +310,12 @@ class RunPerformer:
         active.ended.set_result(final)
 
     def _create_results(self, active: ActiveRun) -> list[Message]:
-        """The results that the turn held, as messages of its thread: a later session must find them there."""
+        """The results that the turn holds, as messages of its thread: a later session must find them there.
+
+        Made when the turn begins, so that they are older than its answer, by their time and their id too.
+        """
+        if not active.results:
+            return []
         now = self._parts.clock.now()
         return [
             self.create_message(active.run, "system", describe_result(task), now, kind="result")

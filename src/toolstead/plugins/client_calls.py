@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
-from toolstead.concurrency.suspended_coroutine import DeadlineError, SuspendedCoroutine, start_coroutine
+from toolstead.concurrency.suspended_coroutine import DeadlineError, SuspendedCoroutine, render_seconds, start_coroutine
 from toolstead.errors import FailedRequestError, InvalidRequestError, ToolError
 from toolstead.nearest_names import suggest
 from toolstead.plugins.contract import Complete, Prompt
@@ -136,7 +136,7 @@ async def _call_bounded(function: Callable[[], Awaitable[Any]], seconds: float, 
     except DeadlineError as error:
         how = "ignored its cancellation and was abandoned" if error.was_abandoned else "was stopped"
         logger.warning("%s (%s) did not answer within %g seconds and %s", what, origin, seconds, how)
-        raise FailedRequestError(f"{what} did not answer within {seconds:g} seconds") from None
+        raise FailedRequestError(f"{what} did not answer within {render_seconds(seconds)}") from None
     except ToolError as error:
         logger.info("%s (%s): %s", what, origin, error)
         raise InvalidRequestError(f"{what}: {error}") from None

@@ -263,7 +263,7 @@ HOOKS: Mapping[str, tuple[str, ...]] = {
 }
 """Every hook, and what it is called with."""
 
-Register = Callable[[PluginContext], Awaitable[Hooks | None]]
+Register = Callable[[PluginContext], Awaitable[Hooks]]
 Step = Callable[[PluginContext], Awaitable[None]]
 
 
@@ -274,7 +274,8 @@ class Plugin:
     Attributes:
         name: Letters, digits, `_` and `-`, at most 32; its tools are called `<name>__<tool>`.
         version: For people.
-        register: `async (ctx) -> Hooks | None`: returns its hooks. Nothing is running yet.
+        register: `async (ctx) -> Hooks`: returns its hooks, `Hooks()` for none; None is refused, since a forgotten
+            `return` gives it. Nothing is running yet.
         start: `async (ctx)`: opens what it needs. One that raises, or takes longer than 30 seconds, leaves
             this plugin `failed` and the others running.
         stop: `async (ctx)`: closes it. Called once after every `start` that was begun, also on SIGTERM; it has

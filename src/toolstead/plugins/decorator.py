@@ -27,15 +27,19 @@ from toolstead.plugins.annotations import (
 )
 from toolstead.plugins.contract import Handler, PluginContext, Tool
 from toolstead.plugins.field_check import describe_kind
-from toolstead.plugins.return_value import ReturnValue
+from toolstead.plugins.return_value import ReturnValue, promises_bytes
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.plugins.tool_schema import input_schema, plain_schema
 from toolstead.schema.explanation import MOST_LINES, render_pointer
+from toolstead.types.content import NO_BYTES
 from toolstead.types.tool import Annotations
 
 Function = Callable[..., Any]
 _SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*$")
 _ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\((?:[^)]|\)(?!\s*:))*\)\s*)?:\s*(.*)")
+
+_INJECTED_NAMES = {"ctx": "PluginContext", "meta": "ToolMeta"}
+"""What a parameter of this name is without a doubt, for a text when its annotation was forgotten."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -181,8 +185,11 @@ class _Signature:
             raise
         except Exception as error:  # isolation: types and their schemas are the author's own code
             raise self._bad_field("signature", f"no schema for it: {_first_line(error)}") from error
+        returned = hints.get("return", inspect.Parameter.empty)
+        if promises_bytes(returned):
+            raise self._bad_field("return", f"bytes do not say what they are; {NO_BYTES}")
         try:
-            self.returned = ReturnValue(hints.get("return", inspect.Parameter.empty))
+            self.returned = ReturnValue(returned)
         except Exception as error:  # isolation: as above
             raise self._bad_field(
                 "return",
@@ -272,6 +279,12 @@ class _Signature:
                 raise self._bad_field(
                     f"parameter {key!r}",
                     "arguments come by name, so *args, **kwargs and positional-only ones cannot be filled",
+                )
+            if (needed := _INJECTED_NAMES.get(key)) and key not in hints and default is parameter.empty:
+                raise self._bad_field(
+                    f"parameter {key!r}",
+                    f"without an annotation the model would have to fill it; write `{key}: {needed}` (from toolstead "
+                    f"import {needed})",
                 )
             if (wanted := injected_type(annotation)) is not None:
                 self.injected[key] = wanted

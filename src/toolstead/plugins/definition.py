@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from toolstead.errors import DefinitionError
+from toolstead.errors import DefinitionError, PluginError
 from toolstead.plugins.contract import HOOKS, Hooks, Plugin, Tool
-from toolstead.plugins.field_check import bad_field, check_function, describe_kind, show_value
+from toolstead.plugins.field_check import bad_field, check_function, describe_kind, explain_no_description, show_value
+from toolstead.plugins.health import describe_crash
 from toolstead.plugins.names import BETWEEN, LONGEST_TOOL_NAME, NAME, qualify_name
 from toolstead.plugins.prompt_definition import check_instructions, check_prompts, check_resources
 from toolstead.plugins.settings import check_settings_class
 from toolstead.schema.compiled import compile_input_schema, compile_schema, schema_from_parameters
 from toolstead.schema.visible import first_unseen
+
+if TYPE_CHECKING:
+    from toolstead.plugins.discovery import Discovered
+
+logger = logging.getLogger(__name__)
 
 LONGEST_NAME = 32
 LONGEST_VERSION = 100
@@ -54,15 +61,14 @@ def check_plugin(value: Any, name: str, *, bare: bool = False) -> Plugin:
 
 
 def check_hooks(plugin: str, value: Any) -> Hooks:
-    """Check what `register` returned; None is no hooks.
+    """Check what `register` returned. None is refused: it is also what a forgotten `return` gives, which drops a gate.
 
     Raises:
-        PluginError: It is neither, or one of the hooks cannot be called.
+        PluginError: It is no `Hooks`, or one of the hooks cannot be called.
     """
-    if value is None:
-        return Hooks()
     if not isinstance(value, Hooks):
-        raise bad_field(plugin, "register", f"it must return Hooks(…) or None, not {describe_kind(value)}")
+        reason = f"it returned {describe_kind(value)}; end it with `return Hooks(…)`, or `return Hooks()` for none"
+        raise bad_field(plugin, "register", reason)
     for hook, arguments in HOOKS.items():
         if (function := getattr(value, hook)) is not None:
             check_function(plugin, hook, function, arguments)
@@ -95,7 +101,9 @@ def _check_name(given: Any, found: str) -> None:
         )
     if given != found:
         raise bad_field(
-            found, "name", f"it calls itself {given!r}, but was found as {found!r}; give both the same name, any one"
+            found,
+            "name",
+            f"it is Plugin(name={given!r}), but its file or entry point is called {found!r}; rename one",
         )
 
 
@@ -108,7 +116,7 @@ def _check_tools(plugin: str, tools: Any, *, bare: bool) -> None:
             raise bad_field(
                 plugin,
                 "tools",
-                f"number {position} is {describe_kind(tool)}; decorate an async function with @tool, or build Tool(…)",
+                f"number {position} is {describe_kind(tool)}; decorate the function with @tool, or build Tool(…)",
             )
         name: Any = tool.name
         if not isinstance(name, str) or not NAME.fullmatch(name):
@@ -134,7 +142,7 @@ def _check_tool(plugin: str, tool: Tool) -> None:
     """Check what would make the tool useless; the registry checks the rest, and may quarantine one tool."""
     description: Any = tool.description
     if not isinstance(description, str) or not description.strip():
-        raise bad_field(plugin, "tools", f"{tool.name!r}: description: a sentence for the model is needed")
+        raise bad_field(plugin, "tools", f"{tool.name!r}: description: {explain_no_description(tool)}")
     check_function(plugin, "tools", tool.handler, ("ctx", "input", "meta"), where=f"{tool.name!r}: handler: ")
     try:
         schema = tool.schema
@@ -145,3 +153,21 @@ def _check_tool(plugin: str, tool: Tool) -> None:
             compile_schema(tool.output_schema, tool=tool.name, field="output_schema")
     except DefinitionError as error:
         raise bad_field(plugin, "tools", f"{tool.name!r}: {error.field}: {error.reason}") from error
+
+
+def load_definition(found: Discovered) -> Plugin:
+    """What a plugin is, from its code, which is not used any further.
+
+    Raises:
+        PluginError: It cannot be loaded.
+    """
+    try:
+        return check_plugin(found.load(), found.name, bare=found.bare)
+    except (PluginError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # importing runs anything
+        logger.info("plugin %r cannot be loaded", found.name, exc_info=True)
+        reason = f"{describe_crash(error, found.origin)}; without its code its settings cannot be checked"
+        raise PluginError(plugin=found.name, field="load", reason=reason) from None
+    finally:
+        found.unload()

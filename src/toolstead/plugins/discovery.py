@@ -42,6 +42,7 @@ class Discovered(msgspec.Struct, frozen=True, kw_only=True):
         first_party: Whether it comes with us.
         bare: Whether its tools keep their bare names and count as built in; only the wiring grants it.
         version_key: Another one means that other code is behind it.
+        may_have_gate: Whether its code may register a gate; no where that can be seen without running it.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Discovered(msgspec.Struct, frozen=True, kw_only=True):
     first_party: bool = False
     bare: bool = False
     version_key: str = ""
+    may_have_gate: bool = True
 
 
 def entry_point_plugins(path: Sequence[str] | None = None) -> list[Discovered]:
@@ -164,6 +166,7 @@ def _file_plugin(path: Path, content: bytes) -> Discovered:
         load=functools.partial(_load_file, path, content, modules),
         unload=functools.partial(_unload_file, path, modules),
         version_key=sha256(content).hexdigest(),
+        may_have_gate=b"on_before_tool" in content or (b"register" in content and b"Hooks(" not in content),
     )
 
 

@@ -45,6 +45,16 @@ def check_function(plugin: str, field: str, function: Any, arguments: tuple[str,
         ) from None
 
 
+def explain_no_description(tool: Any) -> str:
+    """Why a tool has no description, and what to write: of a function with `@tool`, in its docstring."""
+    function = getattr(tool, "function", None)
+    if function is None:
+        return "a sentence is needed that tells the model what it does"
+    if not inspect.getdoc(function):
+        return "it has no docstring; write one sentence that tells the model what it does"
+    return "it is empty; begin the docstring with one sentence that tells the model what the tool does"
+
+
 def describe_kind(value: Any) -> str:
     """What a value is, with its article."""
     if isinstance(value, type):

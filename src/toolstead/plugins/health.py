@@ -6,12 +6,16 @@ what the plugin's own code raised.
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import traceback
 from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, get_args
 
 from toolstead.errors import PluginError
+from toolstead.nearest_names import suggest
+from toolstead.plugins.contract import Hooks, Plugin
 from toolstead.plugins.ports import Status
 from toolstead.schema.visible import escape_unseen
 
@@ -24,6 +28,7 @@ FAILURES_UNTIL_CUT_OFF = 5
 """After so many failures in a row a hook is not called any more."""
 
 _LONGEST = 500
+_UNKNOWN_FIELD = re.compile(r"(Hooks|Plugin)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
 _MACHINERY = ("toolstead.plugins.", "importlib.", "asyncio.")
 
 
@@ -126,7 +131,17 @@ def describe_crash(error: BaseException, origin: str = "") -> str:
         return f"{type(error).__name__}: {_shorten_text(error.msg)} ({escape_unseen(error.filename)}{line})"
     text = _shorten_text(_error_text(error))
     where = _crash_place(error.__traceback__, origin)
-    return f"{type(error).__name__}{f': {text}' if text else ''}{f' ({where})' if where else ''}"
+    place = f" ({where})" if where else ""
+    if isinstance(error, TypeError) and (misspelled := _UNKNOWN_FIELD.match(text)) is not None:
+        return f"{_explain_field(*misspelled.groups())}{place}"
+    return f"{type(error).__name__}{f': {text}' if text else ''}{place}"
+
+
+def _explain_field(kind: str, name: str) -> str:
+    """What is wrong with a field that Plugin(…) or Hooks(…) does not have, as a sentence."""
+    known = [field.name for field in dataclasses.fields(Hooks if kind == "Hooks" else Plugin)]
+    what = f"there is no hook {name!r}" if kind == "Hooks" else f"Plugin(…) has no field {name!r}"
+    return f"{what}; {suggest(name, known, otherwise='there are ' + ', '.join(known))}"
 
 
 def _error_text(error: BaseException) -> str:

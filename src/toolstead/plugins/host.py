@@ -13,8 +13,11 @@ import operator
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from toolstead.concurrency.owned_tasks import finish_despite_cancellation
 from toolstead.errors import NotFoundError
+from toolstead.plugins.discovery import Discovered
 from toolstead.plugins.health import Health
 from toolstead.plugins.hook_runner import HookRunner
 from toolstead.plugins.plugin_instance import (
@@ -127,12 +130,22 @@ class PluginHost:
             if (has_gate := instance.registered_gate) is not None
         }
 
+    def find_lost_gates(self) -> list[Discovered]:
+        """The plugins that had a gate and came without one, which nobody has confirmed."""
+        return [instance.discovered for instance in self._instances if instance.lost_gate]
+
+    def find_closed_gates(self) -> list[str]:
+        """The plugins that failed and deny every call, by their names."""
+        return [instance.name for instance in (*self._instances, *self._refused) if instance.denies_calls]
+
     async def restart_plugin(self, name: str, *, forget: bool = False) -> None:
         """Restart a plugin that is degraded or failed, and clear its failures. A healthy one is left alone.
 
+        One that failed because its gate went is started without it: it is a person who restarts a plugin.
+
         Args:
             name: The plugin.
-            forget: Forget that it had a gate, too; while it cannot be registered, nothing is checked by it.
+            forget: Forget that it had a gate, too: only what it registers now counts.
 
         Raises:
             NotFoundError: There is no such plugin.
@@ -141,8 +154,10 @@ class PluginHost:
             self._check_open()
             instance = self._find_plugin(name)
             if instance.enabled and instance.health.state in ("degraded", "failed"):
-                wanted = Wanted(discovered=instance.discovered, settings=instance.table)
-                again = PluginInstance(wanted, self._on_status, None if forget else instance)
+                is_unknown = instance.is_unknown or (forget and instance.has_gate)
+                wanted = Wanted(discovered=instance.discovered, settings=instance.table, is_unknown=is_unknown)
+                before = None if forget or instance.lost_gate else instance
+                again = PluginInstance(wanted, self._on_status, before)
                 self._instances[self._instances.index(instance)] = again
                 await finish_despite_cancellation(self._end_plugins([instance]))
                 await self._start_plugins([again])
@@ -199,9 +214,12 @@ class PluginHost:
     def _next_instance(self, one: Wanted, before: PluginInstance | None) -> PluginInstance:
         """The one there is, unless it is to be another; one that failed gets another try when something changed."""
         if before is not None and before.enabled == one.enabled and _same_code(before, one):
-            again = before.has_failed and (before.interrupted or dict(one.settings) != before.table)
+            is_confirmed = before.lost_gate and not one.had_gate  # in another process
+            again = before.has_failed and (before.interrupted or is_confirmed or dict(one.settings) != before.table)
             if not again:
                 return before
+            if is_confirmed:
+                return PluginInstance(one, self._on_status)
         return PluginInstance(one, self._on_status, before)
 
     def _refused_plugin(self, one: Wanted, holder: Wanted) -> PluginInstance:
@@ -209,7 +227,7 @@ class PluginHost:
         for known in self._refused:
             if _same_code(known, one) and known.has_gate == (one.enabled and one.had_gate):
                 return known
-        instance = PluginInstance(one)
+        instance = PluginInstance(structs.replace(one, is_unknown=False))  # its namesake is there, and may be its copy
         instance.note_failure(
             "name", f"{one.discovered.name!r} is already held by {holder.discovered.origin}; rename one of them"
         )

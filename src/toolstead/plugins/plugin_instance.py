@@ -18,7 +18,7 @@ from toolstead.errors import PluginError
 from toolstead.plugins.background import BackgroundTasks
 from toolstead.plugins.calls_under_way import CallsUnderWay
 from toolstead.plugins.contract import HOOKS, Hooks, Plugin, PluginContext, Prompt, Resource, Tool
-from toolstead.plugins.definition import check_hooks, check_plugin
+from toolstead.plugins.definition import check_hooks, check_plugin, load_definition
 from toolstead.plugins.discovery import Discovered
 from toolstead.plugins.health import Health, State, describe_crash
 from toolstead.plugins.hook_runner import Hooked
@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 
 SETTINGS_STAY = "the previous settings stay"
 """Ends the error of a plugin whose new settings do not fit."""
+
+LOST_GATE = "it had this gate when it last ran, and has it no more"
+"""Begins the error of a plugin whose gate went; it stays closed until a person confirms that."""
 
 REGISTER_SECONDS = 10.0
 START_SECONDS = 30.0
@@ -50,12 +53,14 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         enabled: Whether it should run.
         settings: The table of its settings.
         had_gate: Whether it had a gate when it was last registered, in whatever process.
+        is_unknown: Whether it was never registered, so that it may have a gate.
     """
 
     discovered: Discovered
     enabled: bool = True
     settings: Mapping[str, Any] = {}
     had_gate: bool = False
+    is_unknown: bool = False
 
 
 class PluginTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +152,7 @@ class PluginInstance:
         hooks: What it registered.
         live: Whether its tools and hooks are in use.
         interrupted: Its start was cancelled with the caller's; it deserves another try.
+        lost_gate: It failed because it had a gate before and has none now, which a person has to confirm.
     """
 
     def __init__(
@@ -171,10 +177,12 @@ class PluginInstance:
         self.hooks = Hooks()
         self.live = False
         self.interrupted = False
+        self.lost_gate = False
         self.version = before.version if before is not None else ""
         self._context: PluginContext | None = None
         self._has_gate = wanted.enabled and (wanted.had_gate or (before is not None and before.has_gate))
         self._knows_hooks = False
+        self.is_unknown = wanted.is_unknown
         self._tools: tuple[PluginTool, ...] = ()
         self._prompts: tuple[PluginPrompt, ...] = ()
         self._resources: tuple[PluginResource, ...] = ()
@@ -202,6 +210,16 @@ class PluginInstance:
     def has_gate(self) -> bool:
         """Whether calls have to pass it: its gate, or that of the plugin before as long as its own is not known."""
         return self._has_gate or self.hooks.on_before_tool is not None
+
+    @property
+    def denies_calls(self) -> bool:
+        """Whether it failed, and calls have to pass it: it has a gate, or may have one."""
+        return self.enabled and self.has_failed and (self.has_gate or self._may_have_gate)
+
+    @property
+    def _may_have_gate(self) -> bool:
+        """Whether nothing is known of its hooks, from here or from before."""
+        return self.is_unknown and not self._knows_hooks
 
     @property
     def registered_gate(self) -> bool | None:
@@ -257,12 +275,14 @@ class PluginInstance:
         """Its hooks while it is in use; while it is not, a gate that it has is there and closed."""
         if self.live:
             return Hooked(plugin=self.name, hooks=self.hooks, health=self.health)
-        if not (self.enabled and self.has_gate):
+        if not (self.enabled and self.has_gate) and not self.denies_calls:
             return None
 
         async def deny_call(_: ToolCall) -> Deny:
-            remedy = f"`toolstead plugins disable {self.name}` does without it"
-            why = f"{self.health.error}; {remedy}" if self.has_failed else "it is not running at this moment"
+            # Who calls is not shown the plugin's file, nor how to do without it: that is in the log.
+            why = (
+                "it is not in use; the log of the server says why" if self.has_failed else "it is starting or stopping"
+            )
             return Deny(f"plugin {self.name!r} has to check it first and cannot: {why}")
 
         hooks = Hooks(on_before_tool=deny_call, before=self.hooks.before, after=self.hooks.after)
@@ -272,7 +292,10 @@ class PluginInstance:
         """Run its code, check what it is, read its settings."""
         found = self.discovered
         try:
-            plugin = self.plugin = check_plugin(found.load(), found.name, bare=found.bare)
+            loaded = found.load()
+            if isinstance(loaded, Plugin) and loaded.register is None:
+                self.is_unknown = False  # it has no hooks, whatever else is wrong with it
+            plugin = self.plugin = check_plugin(loaded, found.name, bare=found.bare)
             self.version = plugin.version
             if plugin.register is None:
                 self._note_hooks(Hooks())
@@ -305,6 +328,8 @@ class PluginInstance:
 
     async def register(self) -> None:
         """Call `register` and check the hooks it returns."""
+        if self._knows_hooks:  # it has no `register`
+            return
         try:
             self._note_hooks(check_hooks(self.name, await self._take_step("register", REGISTER_SECONDS)))
         except PluginError as error:
@@ -312,7 +337,18 @@ class PluginInstance:
             await self._stop_plugin()
 
     def _note_hooks(self, hooks: Hooks) -> None:
-        """Its own hooks are known: whether there was a gate before does not matter any more."""
+        """Its own hooks are known: whether there was a gate before does not matter any more.
+
+        Raises:
+            PluginError: There was one, and there is none now: by a mistake, as long as no person says otherwise.
+        """
+        if self._has_gate and hooks.on_before_tool is None:
+            self.lost_gate = True
+            raise PluginError(
+                plugin=self.name,
+                field="on_before_tool",
+                reason=f"{LOST_GATE}; bring it back, or do without it: toolstead plugins enable {self.name}",
+            )
         self.hooks, self._knows_hooks, self._has_gate = hooks, True, False
 
     async def start(self) -> None:
@@ -338,9 +374,15 @@ class PluginInstance:
 
     def note_failure(self, field: str, reason: str) -> None:
         """Mark it as failed: nothing of it is used."""
-        effect = ""
+        effect, remedy = "", f"`toolstead plugins disable {self.name}`"
         if self.has_gate:
-            effect = "; its gate denies every call until it works again or is disabled"
+            until = "that is done" if self.lost_gate else f"it works again or is disabled ({remedy})"
+            effect = f"; its gate denies every call until {until}"
+        elif self.enabled and self._may_have_gate:
+            effect = (
+                "; it may have a gate (`on_before_tool`), so it denies every call until it works or is disabled"
+                f" ({remedy})"
+            )
         elif self.enabled and not self._knows_hooks and not self.discovered.first_party:
             effect = "; if it has a gate (`on_before_tool`), that gate checks nothing"
         logger.error("plugin %r is not in use: %s: %s%s", self.name, field, reason, effect)
@@ -443,24 +485,6 @@ class PluginInstance:
         read = self._calls.count_calls(resource.read) if _has_steps(plugin) else resource.read
         counted = msgspec.structs.replace(resource, read=read)
         return PluginResource(resource=counted, origin=self.discovered.origin, context=context)
-
-
-def load_definition(found: Discovered) -> Plugin:
-    """What a plugin is, from its code, which is not used any further.
-
-    Raises:
-        PluginError: It cannot be loaded.
-    """
-    try:
-        return check_plugin(found.load(), found.name, bare=found.bare)
-    except (PluginError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # importing runs anything
-        logger.info("plugin %r cannot be loaded", found.name, exc_info=True)
-        reason = f"{describe_crash(error, found.origin)}; without its code its settings cannot be checked"
-        raise PluginError(plugin=found.name, field="load", reason=reason) from None
-    finally:
-        found.unload()
 
 
 def _has_steps(plugin: Plugin) -> bool:

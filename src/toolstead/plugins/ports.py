@@ -187,10 +187,11 @@ class Tasks(Protocol):
     ) -> Sequence[Mapping[str, Any]]:
         """Start several tasks, wait for them unless they are detached, and give an entry for each, in order.
 
-        An item has `agent_id` and `prompt`, and may have `context` and `conversation_id`; or, for an agent that the
-        call itself defines, `markdown` in place of `agent_id`. An entry has `agent_id`, `status` (an outcome,
-        `running` or `refused`), and as far as they are known `run_id`, `conversation_id`, `summary`, `duration` in
-        seconds and `error`.
+        An item has `agent_id` and `prompt`, and may have `context`, `conversation_id` and `model`; or, for an agent
+        that the call itself defines, `markdown` in place of `agent_id`. Nothing else is a field of it.
+
+        An entry has `agent_id`, `status` (an outcome, `running` or `refused`), and as far as they are known `run_id`,
+        `conversation_id`, `summary`, `duration` in seconds and `error`.
         """
         ...
 

@@ -12,20 +12,21 @@
 from __future__ import annotations
 
 import collections.abc
-import functools
 import inspect
 import typing
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from toolstead.errors import ToolError
 from toolstead.plugins.annotations import is_json, union_members
 from toolstead.plugins.tool_schema import output_schema
-from toolstead.types.content import Audio, EmbeddedResource, Image, ResourceLink, Text
+from toolstead.types.content import NO_BYTES, Audio, EmbeddedResource, Image, ResourceLink, Text
 from toolstead.types.result import ToolResult
 
 _CONTENT = (Text, Image, Audio, ResourceLink, EmbeddedResource)
 _OURS = (ToolResult, *_CONTENT)
 _LISTS = (list, tuple, collections.abc.Sequence)
+_BYTES = (bytes, bytearray, memoryview)
 _NUMBERS = (int, float)
 _NOTHING = (Any, None, type(None), inspect.Parameter.empty, typing.NoReturn, typing.Never)
 
@@ -70,6 +71,13 @@ class ReturnValue:
         return part if self._dump_item is None or isinstance(part, _CONTENT) else self._dump_item(part)
 
 
+def promises_bytes(annotation: Any) -> bool:
+    """Whether a function says that it returns bytes, alone or in a list or tuple."""
+    parts = union_members(annotation)
+    items = [item for part in parts if typing.get_origin(part) in _LISTS for item in _item_types(part)]
+    return any(part in _BYTES for part in (*parts, *items) if inspect.isclass(part))
+
+
 def _holds_content(annotation: Any) -> bool:
     """Whether it is a list or tuple that may have content in it."""
     return typing.get_origin(annotation) in _LISTS and any(item in _CONTENT for item in _item_types(annotation))
@@ -88,7 +96,14 @@ def _find_dump(types: Sequence[Any], whole: Any = None) -> Dump | None:
 
     union: Any = cast("Any", typing.Union)[tuple(types)]
     adapter: TypeAdapter[Any] = TypeAdapter(union if whole is None else whole)
-    return functools.partial(adapter.dump_python, mode="json", by_alias=True, warnings=False)
+
+    def dump(value: Any) -> Any:
+        try:
+            return adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
+        except UnicodeDecodeError as error:
+            raise ToolError(f"the tool returned bytes in its JSON; in place of them, {NO_BYTES}") from error
+
+    return dump
 
 
 def _is_model(kind: Any) -> bool:

@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import functools
 import json
+import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -29,6 +30,16 @@ _SHORTEST_MASKED = 4
 _MOST_FAULTS = 10
 _PLACE = " - at `$"
 _ENUM = "Invalid enum value"
+_WRONG_KIND = re.compile(r"Expected `([\w.]+)`, got `(\w+)`")
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
+"""What a person calls a kind of value."""
 
 
 def read_settings(plugin: Plugin, table: Mapping[str, Any]) -> Any:
@@ -191,6 +202,9 @@ def _explain_error(key: str, hint: Any, message: str, table: Mapping[str, Any]) 
     if message.startswith(_ENUM):
         allowed = [] if place else [repr(value) for part in union_members(hint) for value in _allowed_choices(part)]
         message = f"one of {', '.join(allowed)} is needed" if allowed else "it is none of the values allowed here"
+    elif kinds := _WRONG_KIND.fullmatch(message):
+        wanted, found_kind = (_KINDS.get(kind, f"`{kind}`") for kind in kinds.groups())
+        message = f"it must be {wanted}, not {found_kind}"
     return f"{key}{place}: {_scrub_values(message, table)}"
 
 

@@ -110,6 +110,12 @@ def render_pointer(path: Iterable[Any]) -> str:
     return "/" + "/".join(steps) if steps else "(arguments)"
 
 
+def rename_whole(problems: Iterable[str], name: str) -> list[str]:
+    """Lines about something other than arguments, with its own name for the whole: `(answer): "h" is missing`."""
+    whole = render_pointer(())
+    return [name + line.removeprefix(whole) if line.startswith(whole) else line for line in problems]
+
+
 def escape_step(name: str) -> str:
     """A name as a step of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")

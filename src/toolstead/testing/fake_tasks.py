@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolstead.errors import NotFoundError, ToolError
+from toolstead.app.task_powers import check_item, check_run, describe_refusal, find_delegator, find_starter
+from toolstead.delegation.delegation import NO_PARENT
+from toolstead.errors import NotFoundError, RefusedError, ToolError, UnknownAgentError
 
 if TYPE_CHECKING:
     from toolstead.plugins.tool_meta import ToolMeta
@@ -21,9 +23,14 @@ class FakeTasks:
         signals: The messages of signals.
     """
 
-    def __init__(self, results: Mapping[str, str]) -> None:
-        """Answer with these results: the first whose key, a regular expression, is found in the prompt."""
-        self._results = results
+    def __init__(self, results: Mapping[str, str], agents: Sequence[str] | None = None) -> None:
+        """Answer with these results: the first whose key, a regular expression, is found in the prompt.
+
+        Args:
+            results: What tasks end with.
+            agents: Whom work may be delegated to; any name unless given.
+        """
+        self._results, self._agents = results, agents
         self.tasks: dict[str, dict[str, Any]] = {}
         self.checkins: list[str] = []
         self.signals: list[str] = []
@@ -38,8 +45,9 @@ class FakeTasks:
         max_attempts: int = 5,
         context: Mapping[str, Any] | None = None,
     ) -> str:
-        """Note a detached task, and give its id."""
-        return self._add_task(agent or parent.agent_id or "main", prompt, context)["id"]
+        """Note a detached task, and give its id. Raises ToolError where a stead does."""
+        starter = find_starter(parent)
+        return self._add_task(agent or starter, prompt, context)["id"]
 
     async def delegate(
         self,
@@ -49,9 +57,9 @@ class FakeTasks:
         mode: Literal["immediate", "detached"] = "immediate",
         queue: bool = False,
     ) -> list[dict[str, Any]]:
-        """Note each task, and give its entry."""
-        added = [self._add_task(str(one.get("agent_id", "")), str(one["prompt"]), one.get("context")) for one in items]
-        return [_describe(task) for task in added]
+        """Note each task, and give its entry; what a stead refuses is refused here. Raises ToolError."""
+        find_delegator(meta)
+        return [self._delegate_item(item, number) for number, item in enumerate(items, start=1)]
 
     async def status(self, task_id: str) -> dict[str, Any]:
         """A task. Raises NotFoundError."""
@@ -82,12 +90,26 @@ class FakeTasks:
         return _describe(self.tasks[task_id])
 
     async def checkin(self, message: str, *, meta: ToolMeta) -> None:
-        """Note a check-in."""
+        """Note a check-in. Raises ToolError outside a task."""
+        _check_task(meta)
         self.checkins.append(message)
 
     async def signal(self, message: str, *, meta: ToolMeta) -> None:
-        """Note a signal."""
+        """Note a signal. Raises ToolError outside a task."""
+        _check_task(meta)
         self.signals.append(message)
+
+    def _delegate_item(self, item: Mapping[str, Any], number: int) -> dict[str, Any]:
+        agent = ""
+        try:
+            check_item(item, number)
+            agent = str(item.get("agent_id") or "")
+            if agent and self._agents is not None and agent not in self._agents:
+                raise UnknownAgentError(agent, self._agents)
+        except (ToolError, UnknownAgentError) as error:
+            code = "AgentNotFound" if isinstance(error, UnknownAgentError) else "InvalidRequest"
+            return describe_refusal(item, code, str(error))
+        return _describe(self._add_task(agent, item["prompt"], item.get("context")))
 
     def _add_task(self, agent: str, prompt: str, context: Any) -> dict[str, Any]:
         result = next((text for key, text in self._results.items() if re.search(key, prompt)), None)
@@ -105,6 +127,12 @@ class FakeTasks:
         }
         self.tasks[task["id"]] = task
         return task
+
+
+def _check_task(meta: ToolMeta) -> None:
+    check_run(meta)
+    if meta.task_id is None:
+        raise RefusedError(NO_PARENT)
 
 
 def _describe(task: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,8 +54,34 @@ async def memory_stead(
             yield stead
 
 
-def connect(stead: Toolstead, *, protocol: McpProtocol = "handshake") -> AbstractAsyncContextManager[McpClient]:
-    """Make a real MCP client of the stead; open it with `async with`."""
+def connect(
+    stead: Toolstead,
+    *,
+    protocol: McpProtocol = "handshake",
+    elicitation_callback: Any = None,
+    sampling_callback: Any = None,
+    logging_callback: Any = None,
+) -> AbstractAsyncContextManager[McpClient]:
+    """Make a real MCP client of the stead; open it with `async with`.
+
+    Args:
+        stead: An open stead.
+        protocol: `handshake` (JSON-RPC over memory streams), or `modern` (stateless).
+        elicitation_callback: What the person answers to `meta.client.elicit`: `async (context, params)`, which gives
+            an `mcp.types.ElicitResult`.
+        sampling_callback: What the client's model answers to `meta.client.sample`: an `mcp.types.CreateMessageResult`.
+        logging_callback: Takes what `meta.client.log` sends: `async (params)`.
+
+    Raises:
+        ValueError: There is no such protocol.
+    """
     from toolstead.adapters.mcp.in_process import in_process_client
 
-    return in_process_client(stead.registry.to_mcp_server_config()["instance"], protocol)
+    server = stead.registry.to_mcp_server_config()["instance"]
+    return in_process_client(
+        server,
+        protocol,
+        elicitation_callback=elicitation_callback,
+        sampling_callback=sampling_callback,
+        logging_callback=logging_callback,
+    )

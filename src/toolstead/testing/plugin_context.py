@@ -119,6 +119,7 @@ def fake_context(
     history: Mapping[str, Sequence[MessageLike]] | None = None,
     answers: Mapping[str, str | RunError] | None = None,
     results: Mapping[str, str] | None = None,
+    agents: Sequence[str] | None = None,
     pages: Mapping[str, HttpAnswer | str | Exception] | None = None,
     tools: Sequence[Tool] = (),
     on_broadcast: Listener | None = None,
@@ -133,6 +134,7 @@ def fake_context(
             is a run that failed, and so is a prompt that nothing is given for.
         results: What delegated tasks end with: the first whose key, a regular expression, is found in the prompt; a
             task that nothing is given for fails. `ctx.tasks.tasks` has them all.
+        agents: Whom `ctx.tasks` may delegate to; any name unless given.
         pages: What the internet answers, by address: text, an `HttpAnswer`, or an error to raise.
         tools: What `call_tool` can call besides the plugin's own tools, which it calls `<plugin>__<tool>`.
         on_broadcast: Stands for the other plugins: called with each broadcast of this one.
@@ -173,7 +175,7 @@ def fake_context(
         invoker=PluginAgents(parts),
         threads=PluginThreads(name, parts, first_party=False),
         files=PluginFiles(name, parts.open_files),
-        tasks=FakeTasks(results or {}),
+        tasks=FakeTasks(results or {}, agents),
         http=PluginHttp(parts),
         search=absent_power("search", "no search provider is configured"),
         call_tool=PluginCalls(name, parts),
@@ -250,14 +252,16 @@ async def call_tool(
         input: Its arguments.
         context: Made with `fake_context(plugin)`; a new one unless given.
         thread_id: What `meta.thread_id` says.
-        run_id: What `meta.run_id` says.
-        task_id: What `meta.task_id` says.
+        run_id: What `meta.run_id` says; with it the caller is an agent at work, `main`, which may delegate.
+        task_id: What `meta.task_id` says; with it the call is of a run, `run_1` unless one is given.
 
     Raises:
         UnknownToolError: It has no such tool.
     """
     context = _make_context(plugin, context)
-    caller = Caller(thread_id=thread_id, run_id=run_id, task_id=task_id)
+    run_id = run_id or (None if task_id is None else "run_1")
+    agent_id = None if run_id is None else "main"
+    caller = Caller(thread_id=thread_id, run_id=run_id, agent_id=agent_id, task_id=task_id)
     return await context.dispatcher.call(qualify_name(plugin.name, name), input, caller)
 
 

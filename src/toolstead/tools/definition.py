@@ -12,7 +12,7 @@ import msgspec
 
 from toolstead.errors import DefinitionError, DuplicateToolError, SchemaError
 from toolstead.plugins.contract import PluginContext, Tool
-from toolstead.plugins.field_check import is_async
+from toolstead.plugins.field_check import explain_no_description, is_async
 from toolstead.schema.compiled import (
     CompiledSchema,
     Documents,
@@ -110,6 +110,12 @@ def define_tool(
     Raises:
         DefinitionError: A field is bad; it says which, and what would be right.
     """
+    if isinstance(tool, list | tuple):
+        raise DefinitionError(
+            tool=f"<{type(tool).__name__}>",
+            field="tool",
+            reason="give the tools themselves, not a list: register(*tools)",
+        )
     if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance] - definitions come from people
         raise DefinitionError(
             tool=escape_unseen(str(getattr(tool, "__name__", tool))[:80]),
@@ -118,9 +124,7 @@ def define_tool(
         )
     _check_name(tool.name)
     if not isinstance(tool.description, str) or not tool.description.strip():  # pyright: ignore[reportUnnecessaryIsInstance] - as above
-        raise DefinitionError(
-            tool=tool.name, field="description", reason="a sentence for the model is needed; @tool takes the docstring"
-        )
+        raise DefinitionError(tool=tool.name, field="description", reason=explain_no_description(tool))
     if len(tool.description) > LONGEST_DESCRIPTION:
         raise DefinitionError(
             tool=tool.name,

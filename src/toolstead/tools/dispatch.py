@@ -20,13 +20,17 @@ from toolstead.concurrency.suspended_coroutine import (
     DeadlineError,
     IgnoredCancellationError,
     SuspendedCoroutine,
+    UnendingThreadError,
+    render_seconds,
     start_coroutine,
 )
 from toolstead.errors import RefusedError, StorageError, ToolError, UnknownToolError
+from toolstead.plugins.health import describe_crash
 from toolstead.plugins.tool_meta import Client, Progress, ToolMeta
 from toolstead.schema.compiled import CompiledSchema
+from toolstead.schema.explanation import rename_whole
 from toolstead.tools.definition import RegisteredTool
-from toolstead.tools.gates import Approve, ApprovingClient, Gate, Gates, Observer
+from toolstead.tools.gates import Approve, ApprovingClient, Gate, Gates, Observer, copy_json
 from toolstead.tools.output import BadResultError, cap_result, convert_answer
 from toolstead.tools.patient_client import PatientClient
 from toolstead.tools.registry import Registry
@@ -179,7 +183,7 @@ class Dispatcher:
             raise self._unknown_tool(name, caller)
         meta: Any = None
         patient = PatientClient(client) if client is not None and registered.tool.interactive else None
-        events, started, shown, gates = self._events, perf_counter(), input, self._gates
+        events, started, shown, used, gates = self._events, perf_counter(), input, None, self._gates
         is_wanted = events.listening or caller.run_id is not None  # all events of a run are kept
         if not registered.ignores_meta or is_wanted or gates is not None:
             meta = ToolMeta(registered.tool, caller, caller.cwd or self._cwd, self._new_id, progress, patient)
@@ -190,9 +194,11 @@ class Dispatcher:
             if arguments is None:
                 arguments = await self.validator.validate_arguments(registered, input)
             if gates is not None and isinstance(arguments, dict):
-                arguments = await gates.ask_gates(
-                    name, arguments, caller, meta.call_id, registered, approving=approving
-                )
+                asked = arguments
+                arguments = await gates.ask_gates(name, asked, caller, meta.call_id, registered, approving=approving)
+                started = perf_counter()  # what a person takes to decide is no time of the tool
+                if is_wanted and arguments is not asked and isinstance(arguments, dict):
+                    used = copy_json(arguments)
                 shown = gates.copy_for_observers(arguments, input)
             if not isinstance(arguments, dict):  # and not `ToolResult`: a struct's metaclass makes that slow
                 result = arguments
@@ -210,21 +216,21 @@ class Dispatcher:
             raise
         except BaseException as error:  # whatever else a handler raises is explained and logged, `sys.exit()` too
             if isinstance(error, asyncio.CancelledError) and _caller_gave_up():
-                how = f", {_ABANDONED}" if isinstance(error.__cause__, IgnoredCancellationError) else ""
+                how = _describe_cancellation(error)
                 cancelled = ToolResult.error(f"{name} was cancelled{how}", Failure.CANCELLED)
-                self._report_failure(registered, self._id_of(meta, caller), cancelled, started, caller)
+                self._report_failure(registered, self._id_of(meta, caller), cancelled, started, caller, used=used)
                 if self._record is not None:
                     self._record(name, Failure.CANCELLED, perf_counter() - started, caller)
                 raise
             call_id = self._id_of(meta, caller)
             limit = registered.tool.max_output or self._max_output
             result, _ = cap_result(_explain_failure(registered, call_id, error), limit)
-            self._report_failure(registered, call_id, result, started, caller)
+            self._report_failure(registered, call_id, result, started, caller, used=used)
         else:
             if result.is_error:
-                self._report_failure(registered, self._id_of(meta, caller), result, started, caller)
+                self._report_failure(registered, self._id_of(meta, caller), result, started, caller, used=used)
             elif is_wanted:
-                self._emit_result(meta.call_id, name, result, started, caller)
+                self._emit_result(meta.call_id, name, result, started, caller, used=used)
         if self._record is not None:
             failure = result.failure or Failure.TOOL if result.is_error else None
             self._record(name, failure, perf_counter() - started, caller)
@@ -288,11 +294,11 @@ class Dispatcher:
         """Why a structured answer does not fit the output schema."""
         if result.structured is None:
             return ["it has no structured answer"]
-        return await self.validator.find_problems(schema, result.structured)
+        return rename_whole(await self.validator.find_problems(schema, result.structured), "(answer)")
 
     def _unknown_tool(self, name: str, caller: Caller) -> UnknownToolError:
         error = self._registry.find_callers_view(caller).unknown_tool(name)
-        logger.warning("%s (thread %s)", error, caller.thread_id)
+        logger.warning("%s%s", error, _name_thread(caller, " (thread %s)"))
         call_id = caller.call_id or self._new_id()
         self._emit_result(call_id, error.name, ToolResult.error(str(error)), perf_counter(), caller)
         if self._record is not None:
@@ -303,20 +309,49 @@ class Dispatcher:
         return meta.call_id if meta is not None else caller.call_id or self._new_id()
 
     def _report_failure(
-        self, registered: RegisteredTool, call_id: str, result: ToolResult, started: float, caller: Caller
+        self,
+        registered: RegisteredTool,
+        call_id: str,
+        result: ToolResult,
+        started: float,
+        caller: Caller,
+        *,
+        used: Mapping[str, Any] | None,
     ) -> None:
         logger.warning(
-            "call %s: %s failed (%s) in thread %s: %s",
+            "call %s: %s failed (%s)%s: %s",
             call_id,
             registered.tool.name,
             result.failure or Failure.TOOL,
-            caller.thread_id,
+            _name_thread(caller, " in thread %s"),
             result.text[:SHOWN_IN_LOG],
         )
-        self._emit_result(call_id, registered.tool.name, result, started, caller)
+        self._emit_result(call_id, registered.tool.name, result, started, caller, used=used)
 
-    def _emit_result(self, call_id: str, name: str, result: ToolResult, started: float, caller: Caller) -> None:
+    def _emit_result(
+        self,
+        call_id: str,
+        name: str,
+        result: ToolResult,
+        started: float,
+        caller: Caller,
+        *,
+        used: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Tell the result of a call.
+
+        Args:
+            call_id: The call.
+            name: Its tool.
+            result: What came of it.
+            started: When the handler was started, or the call where it was not.
+            caller: Who called.
+            used: The arguments that a gate or a person gave in place of the caller's; None where there are none.
+        """
         text = result.text
+        more: dict[str, Any] = {} if used is None else {"input": used}
+        if (handle := self._find_handle(result, name, caller)) is not None:
+            more["handle"] = handle
         self._events.emit(
             "tool_result",
             _event_details(
@@ -326,12 +361,26 @@ class Dispatcher:
                 isError=result.is_error,
                 content=text if len(text) <= SHOWN_IN_EVENTS else text[:SHOWN_IN_EVENTS] + "…",
                 durationMs=round((perf_counter() - started) * 1000, 3),
+                **more,
             ),
             caller,
         )
 
+    def _find_handle(self, result: ToolResult, name: str, caller: Caller) -> str | None:
+        """Where a person finds what an event does not show: all of a cut answer, and pictures and sound of a run."""
+        if result.handle is not None:
+            return result.handle
+        if self._keep is None or caller.run_id is None or all(type(part) is Text for part in result.content):
+            return None
+        return self._keep(result, name, caller)
+
     def _new_id(self) -> str:
         return f"call_{self._prefix}_{next(self._numbers)}"
+
+
+def _name_thread(caller: Caller, words: str) -> str:
+    """A call's thread for the log; the one of callers that name none says nothing."""
+    return "" if caller.thread_id == ANONYMOUS.thread_id else words % caller.thread_id
 
 
 def _event_details(caller: Caller, **data: Any) -> dict[str, Any]:
@@ -347,6 +396,26 @@ def _caller_gave_up() -> bool:
     return task is None or task.cancelling() > 0
 
 
+def _describe_cancellation(error: asyncio.CancelledError) -> str:
+    """What is to be said of a handler whose caller left; one in a thread is named by that, should it not end soon."""
+    match error.__cause__:
+        case UnendingThreadError():
+            return ": its caller left"
+        case IgnoredCancellationError():
+            return f", {_ABANDONED}"
+        case _:
+            return ""
+
+
+def _log_cause(registered: RegisteredTool, call_id: str, error: ToolError) -> None:
+    """Log what a tool's refusal was raised from, which the model does not read; with debug lines, the traceback."""
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        what = describe_crash(cause, registered.info.provenance.origin)
+        trace = error if logger.isEnabledFor(logging.DEBUG) else None
+        logger.warning("call %s: the cause of %s's failure: %s", call_id, registered.tool.name, what, exc_info=trace)
+
+
 def _explain_failure(registered: RegisteredTool, call_id: str, error: BaseException) -> ToolResult:
     """Convert what a handler raised into a result that the model may read."""
     name = registered.tool.name
@@ -354,7 +423,8 @@ def _explain_failure(registered: RegisteredTool, call_id: str, error: BaseExcept
         case RefusedError():
             return ToolResult.error(str(error), Failure.REFUSED)
         case ToolError():
-            return ToolResult.error(str(error), Failure.TOOL)
+            _log_cause(registered, call_id, error)
+            return ToolResult.error(str(error) or f"{name} failed, and does not say why", Failure.TOOL)
         case StorageError():
             logger.log(error.log_level, "call %s: %s could not use the database: %s", call_id, name, error)
             what = "the database cannot be reached" if error.is_away else "the database could not be read or written"
@@ -365,7 +435,9 @@ def _explain_failure(registered: RegisteredTool, call_id: str, error: BaseExcept
                 how = "; it goes on in the background and may still take effect: check before calling it again"
             elif error.was_abandoned:
                 how = f", {_ABANDONED}"
-            return ToolResult.error(f"{name} did not finish within {error.seconds:g} seconds{how}", Failure.TIMEOUT)
+            return ToolResult.error(
+                f"{name} did not finish within {render_seconds(error.seconds)}{how}", Failure.TIMEOUT
+            )
         case _:
             origin = registered.info.provenance.origin
             logger.error("crash %s: tool %r (%s)", call_id, name, origin, exc_info=error)

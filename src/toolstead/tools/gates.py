@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
+from toolstead.errors import SettingsError
+from toolstead.plugins.field_check import describe_kind
 from toolstead.tools.definition import RegisteredTool
 from toolstead.tools.validation import BoundedValidator
 from toolstead.types.call import Allow, Ask, Caller, Decision, Deny, Rewrite, ToolCall
@@ -29,6 +31,18 @@ A gate that fails denies the call.
 
 Observer = Callable[[ToolCall, ToolResult], Awaitable[None]]
 """Called with the final result after a tool ran or was refused. Must not raise."""
+
+
+def check_gates(gates: Sequence[Any]) -> None:
+    """Refuse at once what could only deny every call.
+
+    Raises:
+        SettingsError: One of a program's gates cannot be called.
+    """
+    for gate in gates:
+        if not callable(gate):
+            reason = f"a gate is an `async def` that takes the call, not {describe_kind(gate)}"
+            raise SettingsError(key="gates", origin="Toolstead(gates=…)", reason=reason)
 
 
 MOST_EDITS = 10

@@ -31,6 +31,8 @@ MOST_COMPARED = 100
 MOST_REMEMBERED = 100_000
 MOST_EXPLAINED = 500
 """Characters of the reason why a tool cannot be called."""
+MOST_UNREAD = 3
+"""Files that could not be read, named where a tool is unknown."""
 _WILD = frozenset("*?[")
 
 
@@ -161,6 +163,10 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Why a tool that exists cannot be called here, where the owner of this view may know it."""
         return None if self.whole is None else self.whole.explain_missing(name)
 
+    def explain_unread(self, name: str) -> str:
+        """Which files may have a tool of this name and could not be read; empty where there is none."""
+        return "" if self.whole is None else self.whole.explain_unread(name)
+
     def narrow_view(self, memory: NameMemory) -> ToolView:
         """The view with only the tools that further rules show."""
         kept = {name: tool for name, tool in self.tools.items() if memory[name] is None}
@@ -191,7 +197,8 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The error for a name that cannot be called here: why, or which names look like it."""
         if (reason := self.explain_missing(str(name))) is not None:
             return UnknownToolError(str(name), reason=reason)
-        return UnknownToolError(str(name), nearest_names(str(name), self.tools))
+        note = self.explain_unread(str(name))
+        return UnknownToolError(str(name), nearest_names(str(name), self.tools), note=note)
 
 
 class Generation(ToolView, frozen=True, kw_only=True):
@@ -223,6 +230,18 @@ class Generation(ToolView, frozen=True, kw_only=True):
             return None
         return f"{name} is {describe_quarantined(problem)}"
 
+    def explain_unread(self, name: str) -> str:
+        """The files whose tools nobody knows, because nothing of them could be read; that of this name first."""
+        known = {tool.info.provenance.origin for tool in self.held.values()}
+        unread: dict[str, Problem] = {}
+        for problem in self.problems:
+            if problem.tool_name is None and problem.line is not None and problem.source not in known:
+                unread.setdefault(problem.source, problem)
+        places = sorted(unread, key=lambda source: not source.endswith(f"/{name}.json"))
+        said = [f"{_describe_place(unread[source])}: {unread[source].message}" for source in places[:MOST_UNREAD]]
+        more = f"; and {len(places) - MOST_UNREAD} more files" if len(places) > MOST_UNREAD else ""
+        return f". Not read, so its tools are unknown: {'; '.join(said)}{more}"[:MOST_EXPLAINED] if said else ""
+
     def find_quarantined(self, name: str) -> Problem | None:
         """What is wrong with a tool of this name that is not here for that reason."""
         return next((problem for problem in self.problems if problem.tool_name == name), None)
@@ -230,13 +249,13 @@ class Generation(ToolView, frozen=True, kw_only=True):
 
 def describe_quarantined(problem: Problem) -> str:
     """Why a tool that was quarantined is not there."""
-    return f"not in use: {_describe_place(problem)}: {problem.message}"[:MOST_EXPLAINED]
+    return f"not offered: {_describe_place(problem)}: {problem.message}"[:MOST_EXPLAINED]
 
 
 def _describe_place(problem: Problem) -> str:
     """Where a problem is, short: models read it, and the whole path is in the list of what is quarantined."""
     file = problem.source.rpartition("/")[2]
-    return file if problem.line is None else f"{file}:{problem.line}:{problem.column}"
+    return ":".join(str(part) for part in (file, problem.line, problem.column) if part is not None)
 
 
 class ViewRule(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import GeneratorType
 from typing import Any, cast, get_args
 
-from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+from toolstead.plugins.field_check import describe_kind
+from toolstead.types.content import NO_BYTES, Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 from toolstead.types.result import ToolResult
 
 _LONGEST_NOTE = 160
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(\s*;.*)?", re.ASCII)
 _CONTENT: frozenset[type] = frozenset(get_args(Content))
 _NO_JSON = (TypeError, ValueError, RecursionError)
 
@@ -42,12 +45,21 @@ def convert_answer(value: Any) -> ToolResult:
             return _of_json(cast("Any", value))
         case Mapping():
             return _of_json(dict(cast("Mapping[Any, Any]", value)))
+        case None:
+            raise BadResultError(
+                'None; return text, such as "", or JSON, or let the annotation of the function allow it: `-> None`, '
+                "`-> … | None`"
+            )
+        case bytes() | bytearray():
+            raise BadResultError(f"{type(value).__name__}; {NO_BYTES}")
         case _:
             made = None
             with suppress(*_NO_JSON):
                 made = _make_json(value)
             if made is None:
-                raise BadResultError(f"{type(value).__name__}; text, a ToolResult or a JSON value is needed")
+                raise BadResultError(
+                    f"{describe_kind(value)}; return text, content such as an Image, a ToolResult or JSON"
+                )
             return convert_answer(made)
 
 
@@ -135,11 +147,14 @@ def _check_result(result: ToolResult) -> ToolResult:
 def _check_part(part: Any) -> None:
     """Check the types of each part's fields: transports and `cap` rely on them."""
     match part:
+        case Image(data=bytes(), mime_type=str() as kind) | Audio(data=bytes(), mime_type=str() as kind):
+            if _MEDIA_TYPE.fullmatch(kind) is None:
+                name = type(part).__name__
+                usual = "image/png" if name == "Image" else "audio/wav"
+                raise BadResultError(f"{name} with mime_type={kind[:80]!r}; a media type is needed, such as {usual!r}")
         case (
             Text(text=str())
             | ResourceLink(uri=str(), name=str(), description=str() | None, mime_type=str() | None)
-            | Image(data=bytes(), mime_type=str())
-            | Audio(data=bytes(), mime_type=str())
             | EmbeddedResource(uri=str(), content=str() | bytes(), mime_type=str() | None)
         ):
             pass

@@ -104,6 +104,9 @@ class EmbeddedResource(SentStruct, frozen=True, kw_only=True):
         return SentResource(resource=held).to_json()
 
 
+NO_BYTES = 'return Image(data=…, mime_type="image/png"), Audio(…), or text, such as data.decode()'
+"""What is right in place of bytes, which do not say what they are."""
+
 Content = Text | Image | Audio | ResourceLink | EmbeddedResource
 SentContent = Text | Image | Audio | ResourceLink | SentResource
 """The same as clients see it."""

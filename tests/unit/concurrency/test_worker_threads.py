@@ -97,8 +97,9 @@ async def test_a_thread_has_the_callers_context_and_changes_only_its_copy() -> N
 
 
 async def test_an_abandoned_call_frees_its_place_at_once_and_is_logged_until_it_ends(
-    two_threads: WorkerThreads, gate: Gate, caplog: pytest.LogCaptureFixture
+    two_threads: WorkerThreads, gate: Gate, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(worker_threads, "TIME_TO_NOTICE", 0)
     caplog.set_level(logging.INFO, "toolstead.concurrency")
     waiting = asyncio.create_task(two_threads.run(gate.wait, "slow"))
     await until(lambda: gate.entered == 1)
@@ -106,11 +107,11 @@ async def test_an_abandoned_call_frees_its_place_at_once_and_is_logged_until_it_
     assert isinstance(error.__cause__, IgnoredCancellationError)
     await abandon(two_threads, gate, "slow")
     assert await two_threads.run(lambda: "there is room", "other") == "there is room"
-    assert "slow: a call was abandoned" in caplog.text
+    await until(lambda: caplog.text.count("slow: the caller of a call left; a plain function cannot be stopped") == 2)
     assert "(2 such calls run)" in caplog.text
     gate.opened.set()
     assert await waiting == "through"
-    await until(lambda: caplog.text.count("slow: an abandoned call ended") == 2)
+    await until(lambda: caplog.text.count("slow: a call that its caller left ended") == 2)
 
 
 async def test_a_function_whose_calls_never_end_is_refused_while_others_go_on(
@@ -193,3 +194,25 @@ async def test_a_thread_may_wait_for_the_loop_until_nobody_waits_for_the_thread(
     running.cancel()
     await until(lambda: seen == ["from the loop", True])
     assert not is_call_abandoned()
+
+
+async def test_a_call_that_ends_soon_after_its_caller_left_is_nothing_to_warn_of(
+    gate: Gate, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "toolstead.concurrency")
+    threads, later = WorkerThreads(), list[Callable[[], None]]()
+    loop = asyncio.get_running_loop()
+    call_later = loop.call_later
+
+    def keep_warning(delay: float, function: Callable[..., None], *given: Any) -> asyncio.TimerHandle:
+        if getattr(function, "__self__", None) is threads:
+            later.append(partial(function, *given))
+        return call_later(delay, function, *given)
+
+    monkeypatch.setattr(loop, "call_later", keep_warning)
+    await abandon(threads, gate, "slow")
+    gate.opened.set()
+    await until(lambda: "slow: a call that its caller left ended" in caplog.text)
+    (warn,) = later
+    warn()
+    assert [record.levelname for record in caplog.records] == ["INFO", "INFO"]

@@ -79,6 +79,15 @@ def test_a_deep_tree_leaves_out_the_word_before_it_leaves_the_width() -> None:
     assert all(line.endswith("  do it") for line in render_tree([tree], width=110))
 
 
+def test_ids_are_cut_on_a_terminal_to_what_tells_them_apart_so_that_prompts_have_room() -> None:
+    ids = [f"task_660888db87c06{digit * 14}" for digit in "123"]
+    tasks = [make_task(id=one, prompt="write the page of the gates") for one in ids]
+    for lines in (render_tree(tasks, width=80), render_list(tasks, now=2000.0, width=80)[1:]):
+        assert [line.split()[0] for line in lines] == [f"660888db87c06{digit}" for digit in "123"]
+        assert all("write the page" in line for line in lines)
+    assert [line.split()[0] for line in render_tree(tasks, width=None)] == ids
+
+
 def test_every_event_of_a_task_is_said_in_words() -> None:
     usage = {"inputTokens": 1000, "outputTokens": 234, "cost": 0.0}
     events = [

@@ -186,14 +186,14 @@ def test_empty_answers_are_asked_again_and_paid(caplog: pytest.LogCaptureFixture
     bench = Bench(ScriptedModel(nothing, nothing, says("Hello."))).hear()
     found, _ = _run(bench)
     assert found == Answer(text="Hello.", usage=Usage(input_tokens=10, output_tokens=2))
-    assert caplog.text.count("scripted:one sent an empty answer") == 2
+    assert caplog.text.count("scripted:one answered with nothing") == 2
     assert bench.conversation.messages == [UserMessage(text="go"), ModelReply(text="Hello.")]
 
 
 def test_a_model_that_never_says_anything_is_given_up() -> None:
     bench = Bench(ScriptedModel([ModelReply(text="")])).hear()
     error, _ = _fails(bench)
-    assert str(error) == "scripted:one sent an empty answer, 3 times in a row"
+    assert str(error) == "scripted:one answered with nothing, 3 times; try another model, or ask for less"
     assert len(bench.model.requests) == MOST_EMPTY
 
 

@@ -43,8 +43,9 @@ class RecordedHost:
 
     def plugin(self, name: str, **of: Any) -> Plugin:
         def step(word: str) -> Any:
-            async def take(ctx: PluginContext) -> None:
+            async def take(ctx: PluginContext) -> Any:
                 self.happened.append(f"{word} {ctx.name}")
+                return Hooks() if word == "register" else None
 
             return take
 

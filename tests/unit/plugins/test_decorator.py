@@ -542,7 +542,17 @@ async def a_list(a: [int]) -> Any: ...  # pyright: ignore[reportInvalidTypeForm]
 async def a_callback(a: Callable[[int], int]) -> Any: ...
 async def unreadable(a: 1 / 0) -> Any: ...  # pyright: ignore[reportInvalidTypeForm] - unreadable on purpose
 async def cyclic(a: Cyclic) -> Any: ...
-async def returns_a_thing(a: str) -> threading.Event:
+async def returns_bytes() -> str | bytes:
+    """Do."""
+    return b""
+
+
+def returns_many_bytes() -> list[bytes]:
+    """Do."""
+    return []
+
+
+def returns_a_thing(a: str) -> threading.Event:
     return threading.Event()
 
 
@@ -577,6 +587,13 @@ def test_what_cannot_be_given_by_name_is_refused(function: Any, name: str) -> No
         (no_type, "signature: no schema for it: Unable to generate pydantic-core schema for <class 'threading.Event'>"),
         (a_list, "signature: no schema for it: Unable to generate pydantic-core schema for [<class 'int'>]"),
         (a_callback, "signature: no schema for it: Cannot generate a JsonSchema for core_schema.CallableSchema"),
+        (
+            lambda ctx, text: text,
+            "parameter 'ctx': without an annotation the model would have to fill it; write `ctx: PluginContext`",
+        ),
+        (lambda meta: 1, "write `meta: ToolMeta` (from toolstead import ToolMeta)"),
+        (returns_bytes, "return: bytes do not say what they are; return Image(data=…, mime_type="),
+        (returns_many_bytes, "return: bytes do not say what they are; return Image(data=…, mime_type="),
         (
             returns_a_thing,
             "return: it cannot become JSON; return text, images and other content, lists of these, a ToolResult",
@@ -664,6 +681,20 @@ async def test_an_answer_that_is_not_what_the_annotation_says_is_told() -> None:
     result = await call(answering(Address, {"street": 1}))
     assert result.failure is Failure.INVALID_OUTPUT
     assert "/street: expected string" in result.text
+    result = await call(answering(Address, {}))
+    assert result.text.endswith('its output schema does not allow: (answer): "street" is missing')
+
+
+async def test_bytes_in_a_returned_value_are_refused_with_what_would_be_right() -> None:
+    @dataclass
+    class Page:
+        body: bytes
+
+    result = await call(answering(Page, Page(b"\x89PNG\xff")))
+    assert result.failure is Failure.TOOL
+    assert "returned bytes in its JSON; in place of them, return Image(data=…" in result.text
+    result = await call(answering(Any, b"hello"))
+    assert (result.failure, result.text.partition("; ")[0]) == (Failure.INVALID_OUTPUT, "answer returned bytes")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from tests.unit.plugins.hosting import RecordedHost, a_tool, echo, found, regist
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext
 
 
-async def fine(ctx: PluginContext) -> None: ...
+async def fine(ctx: PluginContext) -> Hooks:
+    return Hooks()
 
 
 def plain(ctx: PluginContext) -> None: ...
@@ -33,7 +34,8 @@ async def one(_: Any) -> None: ...
 
 
 class AsyncCall:
-    async def __call__(self, ctx: PluginContext) -> None: ...
+    async def __call__(self, ctx: PluginContext) -> Hooks:
+        return Hooks()
 
 
 @dataclass
@@ -84,7 +86,12 @@ BAD: list[tuple[str, Any, str, str]] = [
     ("an unseen character in the name", odd(name="o\u200bdd"), "name", "U+200B"),
     ("two underscores", odd(name="odd__one"), "name", "has `__` in it"),
     ("a long name", odd(name="o" * 33), "name", "33 characters; at most 32"),
-    ("another name than found", odd(name="even"), "name", "calls itself 'even', but was found as 'odd'"),
+    (
+        "another name than found",
+        odd(name="even"),
+        "name",
+        "it is Plugin(name='even'), but its file or entry point is called 'odd'",
+    ),
     ("version is a number", odd(version=1.0), "version", "not 1.0"),
     ("version None", odd(version=None), "version", "text such as"),
     ("no version", odd(version=" "), "version", "text such as"),

@@ -159,8 +159,9 @@ async def test_a_plugin_is_started_and_stopped_with_its_background_work_between(
         finally:
             order.append("cancelled")
 
-    async def register(ctx: PluginContext) -> None:
+    async def register(ctx: PluginContext) -> Hooks:
         order.append("register")
+        return Hooks()
 
     async def start(ctx: PluginContext) -> None:
         order.append("start")

@@ -106,9 +106,9 @@ def in_a_worker(function: Callable[..., Any]) -> Callable[..., Any]:
         ({"name": "a.b"}, "name", "only letters, digits, `_` and `-` are allowed"),
         ({"name": "ü"}, "name", "only letters"),
         ({"name": "x" * 65}, "name", "65 characters; at most 64"),
-        ({"description": ""}, "description", "a sentence for the model is needed"),
-        ({"description": " \n"}, "description", "a sentence for the model is needed"),
-        ({"description": None}, "description", "a sentence for the model is needed"),
+        ({"description": ""}, "description", "a sentence is needed that tells the model"),
+        ({"description": " \n"}, "description", "a sentence is needed that tells the model"),
+        ({"description": None}, "description", "a sentence is needed that tells the model"),
         ({"description": "x" * 16_385}, "description", "16,385 characters; at most 16,384"),
         ({"handler": None}, "handler", "an `async def` with (ctx, input, meta) is needed"),
         ({"handler": blocking}, "handler", "an `async def` with (ctx, input, meta) is needed"),
@@ -159,6 +159,11 @@ def test_what_is_no_tool_at_all_is_refused(bad: Any) -> None:
         define_tool(bad, HERE, PluginContext(name="p"))
     assert caught.value.field == "tool"
     assert caught.value.tool
+
+
+def test_a_list_of_tools_in_the_place_of_tools_is_refused_with_the_call_that_is_right() -> None:
+    with pytest.raises(DefinitionError, match=r"give the tools themselves, not a list: register\(\*tools\)"):
+        define_tool([], HERE, PluginContext(name="p"))  # pyright: ignore[reportArgumentType] - wrong on purpose
 
 
 def test_a_refusal_never_repeats_a_huge_name() -> None:

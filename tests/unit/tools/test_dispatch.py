@@ -14,6 +14,7 @@ from toolstead.errors import RefusedError, ToolError, UnknownToolError
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.contract import Handler, PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools import dispatch
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.gates import Gate
 from toolstead.tools.registry import Registry
@@ -112,11 +113,12 @@ async def test_a_handler_that_changes_its_arguments_changes_nothing_of_the_calle
     ("handler", "failure", "said"),
     [
         (raising(ToolError("no such row; try id 7")), Failure.TOOL, "no such row; try id 7"),
+        (raising(ToolError("")), Failure.TOOL, "t failed, and does not say why"),
         (raising(RefusedError("outside the project")), Failure.REFUSED, "outside the project"),
         (raising(RuntimeError("secret detail")), Failure.CRASH, "t crashed (id call_"),
         (raising(TimeoutError("mine")), Failure.CRASH, "t crashed (id call_"),
-        (returning(None), Failure.INVALID_OUTPUT, "t returned NoneType; text, a ToolResult or a JSON value is needed"),
-        (returning(object()), Failure.INVALID_OUTPUT, "t returned object"),
+        (returning(None), Failure.INVALID_OUTPUT, "t returned None; return text"),
+        (returning(object()), Failure.INVALID_OUTPUT, "t returned an object; return text, content such"),
         (returning({"x": object()}), Failure.INVALID_OUTPUT, "that is no JSON"),
         (returning(ToolResult(content=["text"])), Failure.INVALID_OUTPUT, "with str in its content"),  # pyright: ignore[reportArgumentType] - nonsense on purpose
         (returning(ToolResult(content="text")), Failure.INVALID_OUTPUT, "whose content is str"),  # pyright: ignore[reportArgumentType] - nonsense on purpose
@@ -287,6 +289,37 @@ async def test_a_gate_may_allow_deny_or_rewrite_and_is_asked_in_order() -> None:
     assert (denied.failure, denied.text) == (Failure.REFUSED, "t was refused: not today")
     bad = await Bench(echo, schema=NUMBER, gates=[gate(Rewrite({"n": "x"}))]).call({"n": 1})
     assert bad.failure is Failure.INVALID_ARGUMENTS
+
+
+async def test_the_record_of_a_call_has_the_arguments_it_ran_with_and_the_tools_own_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(dispatch, "perf_counter", lambda: clock[0])
+
+    async def run_a_second(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
+        clock[0] += 1
+        input.clear()
+        return "done"
+
+    def gate(decision: Decision) -> Gate:
+        async def think_a_minute(call: ToolCall) -> Decision:
+            clock[0] += 60
+            return decision
+
+        return think_a_minute
+
+    async def record(decision: Decision) -> tuple[Any, ...]:
+        bench = Bench(run_a_second, schema=NUMBER, gates=[gate(decision)])
+        with bench.log.open_stream() as stream:
+            await bench.call({"n": 1})
+            asked, ended = await anext(stream), await anext(stream)
+        assert asked.data["input"] == {"n": 1}
+        return ended.data.get("input"), ended.data["durationMs"]
+
+    assert await record(Rewrite({"n": 2})) == ({"n": 2}, 1000.0)
+    assert await record(Allow()) == (None, 1000.0)
+    assert await record(Deny("no")) == (None, 0.0)
 
 
 async def test_a_gate_that_fails_says_no_and_bad_arguments_never_reach_one() -> None:

@@ -98,9 +98,11 @@ def test_a_piece_of_content_is_an_answer_and_a_whole_result_stays_itself(part: C
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (None, "NoneType; text, a ToolResult or a JSON value is needed"),
-        (b"\xff", "bytes; text, a ToolResult or a JSON value is needed"),
-        ((n for n in ()), "generator; text"),
+        (None, 'None; return text, such as "", or JSON, or let the annotation of the function allow it'),
+        (b"\xff", "bytes; return Image(data=…, mime_type="),
+        (b"hello", "bytes; return Image(data=…, mime_type="),
+        (bytearray(b"hello"), "bytearray; return Image(data=…, mime_type="),
+        ((n for n in ()), "a generator; return text"),
         ({"a": object()}, "dict that is no JSON (Object of type object is not JSON serializable)"),
         (float("nan"), "float that is no JSON (Out of range float values"),
         ([float("inf")], "list that is no JSON (Out of range float values"),
@@ -114,6 +116,10 @@ def test_a_piece_of_content_is_an_answer_and_a_whole_result_stays_itself(part: C
         (Text(5), "Text with a field of a wrong type: Text(text=5)"),  # pyright: ignore[reportArgumentType] - nonsense on purpose
         (ToolResult(content=[Text(None)]), "Text with a field of a wrong type"),  # pyright: ignore[reportArgumentType] - nonsense on purpose
         (Image(data="aGk=", mime_type="image/png"), "Image with a field of a wrong type"),  # pyright: ignore[reportArgumentType] - nonsense on purpose
+        (
+            Image(data=b"a", mime_type="nonsense"),
+            "Image with mime_type='nonsense'; a media type is needed, such as 'im",
+        ),
         (Audio(data=b"a", mime_type=None), "Audio with a field of a wrong type"),  # pyright: ignore[reportArgumentType] - nonsense on purpose
         (ResourceLink(uri="a", name=None), "ResourceLink with a field of a wrong type"),  # pyright: ignore[reportArgumentType] - nonsense on purpose
         (EmbeddedResource(uri="a", content={}), "EmbeddedResource with a field of a wrong type"),  # pyright: ignore[reportArgumentType] - nonsense on purpose

@@ -108,7 +108,8 @@ class AccessRules:
                     f"profiles.{name}.scope: {profile.scope!r} gives the profile {other!r} already; a scope gives one"
                 )
         self.oauth = options.oauth
-        self.resource = "" if options.oauth is None else options.oauth.audience.rstrip("/")
+        public = f"{options.public_url}{MCP_PATH}" if options.public_url else ""
+        self.resource = "" if options.oauth is None else options.oauth.audience.rstrip("/") or public
         if options.oauth is not None and not self._by_scope:
             raise ServeError(
                 "server.oauth.issuer is set, and no profile has a scope, so no access token could open anything; set "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
+import sys
 from contextlib import suppress
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ LINGER = 2.0
 """Seconds that a refused client may keep sending, so that it can read the refusal."""
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`(.*)", re.DOTALL)
+_INDEX = re.compile(r"\[(\d+)\]")
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
@@ -82,20 +84,40 @@ async def decode_body(request: HttpRequest, shape: type[_T]) -> _T:
     Raises:
         RequestError: It is not JSON, or does not fit.
     """
+    body = await request.read_body() or b"{}"
     try:
-        return _decoder_of(shape).decode(await request.read_body() or b"{}")
+        return _decoder_of(shape).decode(body)
     except RecursionError:
         kind, detail = BAD_JSON, "The JSON is nested too deeply to be read."
     except UnicodeDecodeError as error:
         kind, detail = BAD_JSON, f"The body is not UTF-8: {error.reason}."
     except msgspec.ValidationError as error:
-        kind, detail = BAD_BODY, _explain_mismatch(str(error), shape)
+        # The decoder stops at the first member that does not fit, and what follows may be no JSON.
+        wrong = _find_syntax_error(body)
+        kind, detail = (BAD_BODY, _explain_mismatch(str(error), shape)) if wrong is None else (BAD_JSON, wrong)
     except msgspec.DecodeError as error:
-        kind, detail = BAD_JSON, f"{error}."
+        kind, detail = BAD_JSON, _explain_syntax_error(error)
     raise RequestError(problem_response(kind, detail, instance=request.path))
 
 
 _decoder_of = functools.cache(msgspec.json.Decoder)
+_syntax_checker = msgspec.json.Decoder(msgspec.Raw)
+
+
+def _find_syntax_error(body: bytes) -> str | None:
+    """What is wrong with a body that is not JSON; the shape of JSON is not looked at."""
+    try:
+        _syntax_checker.decode(body)
+    except RecursionError:  # what was found before is said
+        return None
+    except msgspec.DecodeError as error:
+        return _explain_syntax_error(error)
+    return None
+
+
+def _explain_syntax_error(error: msgspec.DecodeError) -> str:
+    what = str(error).removeprefix("JSON is malformed: ")
+    return f"The body is not JSON: {what[:1].lower()}{what[1:]}."
 
 
 def _explain_mismatch(text: str, shape: StructType) -> str:
@@ -105,5 +127,7 @@ def _explain_mismatch(text: str, shape: StructType) -> str:
         hint = suggest(unknown[1], members, otherwise=f"the body may have {' and '.join(map(repr, members))}.")
         return f"The body has a member {unknown[1][:100]!r} that this route does not accept; {hint}"
     what, _, place = text.partition(" - at `$")
-    pointer = place.rstrip("`").replace(".", "/").replace("[...]", "/…")
+    pointer = _INDEX.sub(r".\1", place.rstrip("`").replace("[...]", ".…")).replace(".", "/")
+    if what == "Number out of range":
+        what = f"the number is out of range; at most {sys.float_info.max:.1e} is possible"
     return f"{pointer or 'The body'}: {what[:1].lower()}{what[1:]}."

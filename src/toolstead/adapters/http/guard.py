@@ -153,7 +153,7 @@ class RequestGuard:
                 return _answer_preflight(headers)
         is_page = scope["method"] == "GET" and not path.startswith(self._programs)
         if is_page and self._private.is_shown_in(scope["query_string"]):
-            return _move_token_to_cookie(scope, self._private, host)
+            return self._move_token_to_cookie(scope, self._private, host)
         return None
 
     def _refuse_host(self, scope: Scope, host: bytes) -> HttpResponse:
@@ -191,12 +191,19 @@ class RequestGuard:
         page = "/docs" if path.startswith(self._programs) else path
         return render_token_page(refusal, page, was_wrong=b"token=" in scope["query_string"])
 
+    def _move_token_to_cookie(self, scope: Scope, token: AccessToken, host: bytes) -> HttpResponse:
+        """Redirect to the same page without the token in its URL; the browser keeps it as a cookie."""
+        place = strip_token(scope["raw_path"], scope["query_string"])
+        cookie = token.make_cookie(host, is_secure=self._names.is_behind_tls(host))
+        secret = ((b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer"))
+        return HttpResponse(303, b"", ((b"location", place), (b"set-cookie", cookie), *secret))
+
     async def _check_limited(self, scope: Scope, headers: Mapping[bytes, bytes]) -> HttpResponse | None:
         """The refusal of a request without a token for everything; None where another one admits it."""
         path: str = scope["path"]
         is_page = scope["method"] == "GET" and not path.startswith(self._programs)
         if is_page and self._token.is_shown_in(scope["query_string"]):
-            return _move_token_to_cookie(scope, self._token, headers[b"host"])
+            return self._move_token_to_cookie(scope, self._token, headers[b"host"])
         if (is_page and path.startswith(PUBLIC_PREFIX)) or (path in PROBES and scope["method"] in _READS):
             return None
         return await self._access.admit_limited(scope, headers)
@@ -251,13 +258,6 @@ def _answer_preflight(headers: Mapping[bytes, bytes]) -> HttpResponse:
     wanted = headers.get(b"access-control-request-headers", b"")
     allowed = ((b"access-control-allow-headers", wanted),) if wanted else ()
     return HttpResponse(204, b"", (_PAGE_METHODS, *allowed, _PREFLIGHT_AGE))
-
-
-def _move_token_to_cookie(scope: Scope, token: AccessToken, host: bytes) -> HttpResponse:
-    """Redirect to the same page without the token in its URL; the browser keeps it as a cookie."""
-    place = strip_token(scope["raw_path"], scope["query_string"])
-    secret = ((b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer"))
-    return HttpResponse(303, b"", ((b"location", place), (b"set-cookie", token.make_cookie(host)), *secret))
 
 
 async def _send_refusal(answer: HttpResponse, receive: Receive, response: TrackedResponse, *, has_body: bool) -> None:

@@ -30,18 +30,21 @@ class ServerNames:
 
     def __init__(self, options: ServerOptions) -> None:
         self._bound = options.host.lower()
+        self._public = _normalize_origin(options.public_url.lower()) or ""
+        split = _split_authority(self._public.rpartition("://")[2])
+        self._public_name = None if split is None else split[0]
         self._any_address = self._bound in WILDCARDS
         self._hosts = frozenset(_parse_host_entry(entry) for entry in options.allowed_hosts)
         self._origins = frozenset(_parse_origin_entry(entry) for entry in options.allowed_origins)
         # Cached: the same few names arrive on every request.
         self.allows_host = lru_cache(_REMEMBERED)(self._allows_host)
-        self.is_own_page = lru_cache(_REMEMBERED)(_is_own_page)
+        self.is_own_page = lru_cache(_REMEMBERED)(self._is_own_page)
         self.is_listed_page = lru_cache(_REMEMBERED)(self._is_listed_page)
 
     def _allows_host(self, header: bytes) -> bool:
         """Whether `Host` names this server.
 
-        Loopback names and the bound host pass with any port. A wildcard bind also answers to
+        Loopback names, the bound host and that of the public URL pass with any port. A wildcard bind also answers to
         literal addresses: rebinding needs a name, so an address is what the caller really used.
         """
         split = _split_authority(header.decode("latin-1").strip().lower())
@@ -50,10 +53,25 @@ class ServerNames:
         name, port = split
         return (
             is_loopback(name)
-            or name == self._bound
+            or name in (self._bound, self._public_name)
             or not self._hosts.isdisjoint({(name, ""), (name, port)})
             or (self._any_address and parse_address(name) is not None)
         )
+
+    def _is_own_page(self, origin: bytes, host: bytes) -> bool:
+        """Whether `Origin` is a page of this server. A proxy may pass its name on as `Host`, and leave its port out."""
+        if _is_own_page(origin, host):
+            return True
+        is_public = bool(self._public) and _normalize_origin(origin.decode("latin-1").strip().lower()) == self._public
+        return is_public and self._names_public(host)
+
+    def is_behind_tls(self, host: bytes) -> bool:
+        """Whether a browser that sends this `Host` came by the public URL, and that is https."""
+        return self._public.startswith("https://") and self._names_public(host)
+
+    def _names_public(self, host: bytes) -> bool:
+        split = _split_authority(host.decode("latin-1").strip().lower())
+        return split is not None and split[0] == self._public_name
 
     def _is_listed_page(self, origin: bytes) -> bool:
         """Whether `Origin` is a page of another origin that the settings allow."""

@@ -36,7 +36,8 @@ class OAuthOptions:
 
     Attributes:
         issuer: The authorization server, as its tokens name it.
-        audience: What its tokens must be made for: the public URL of `/mcp`; empty for the one that is bound.
+        audience: What its tokens must be made for: the public URL of `/mcp`; empty for that of `public_url`, else for
+            the address that is bound.
         jwks_uri: Where its keys are; empty for where its metadata says.
     """
 
@@ -53,6 +54,7 @@ class ServerOptions:
         host: The address or name to bind.
         port: The port; 0 picks a free one.
         token: The token that clients must send; empty needs none and allows loopback only.
+        public_url: Its address for its clients, as `scheme://host[:port]`, where a proxy stands in front; else empty.
         allowed_hosts: Further names this server answers to, as `host` or `host:port`.
         allowed_origins: Web pages of other origins that may call, as `scheme://host[:port]`.
         max_body: Bytes a request's body may have.
@@ -65,6 +67,7 @@ class ServerOptions:
     host: str = "127.0.0.1"
     port: int = 8420
     token: str = field(default="", repr=False)
+    public_url: str = ""
     allowed_hosts: Sequence[str] = ()
     allowed_origins: Sequence[str] = ()
     max_body: int = 4_194_304

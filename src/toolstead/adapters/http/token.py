@@ -49,11 +49,16 @@ class AccessToken:
             hmac.compare_digest(value.encode(), self._token) for key, value in _parse_query(query) if key == "token"
         )
 
-    def make_cookie(self, host: bytes) -> bytes:
-        """The `Set-Cookie` value. Its name carries the port, because cookies of a host are shared by its ports."""
+    def make_cookie(self, host: bytes, *, is_secure: bool = False) -> bytes:
+        """The `Set-Cookie` value. Its name carries the port, because cookies of a host are shared by its ports.
+
+        Args:
+            host: The header of the request.
+            is_secure: Whether the browser reached this server over TLS, and is to send the cookie over TLS alone.
+        """
         port = _PORT.search(host.strip())
         name = b"toolstead-" + (port[1] if port else b"web")
-        return name + b"=" + self._digest + b"; Path=/; HttpOnly; SameSite=Strict"
+        return name + b"=" + self._digest + b"; Path=/; HttpOnly; SameSite=Strict" + (b"; Secure" if is_secure else b"")
 
 
 def read_bearer(headers: Mapping[bytes, bytes]) -> bytes | None:

@@ -26,10 +26,12 @@ class ApprovalWays(msgspec.Struct, frozen=True):
     Attributes:
         policy: The setting `server.client_approvals`.
         has_page: Whether this server has pages, which its clients can open.
+        public_url: What links to its pages begin with; empty for the address that each request names.
     """
 
     policy: ApprovalPolicy
     has_page: bool
+    public_url: str = ""
 
     def find_way(self, elicitation: Mapping[str, Any] | None) -> ApprovalWay | None:
         """The way for a client.

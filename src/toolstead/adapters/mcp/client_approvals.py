@@ -51,7 +51,7 @@ class McpApprovingClient:
         return None
 
     async def _show_page(self, approval: Approval) -> None:
-        origin = self._client.origin
+        origin = self._ways.public_url or self._client.origin
         if origin is None:
             return
         message = f"{_introduce_call(approval)} Open the page to see the call, and to allow or deny it."

@@ -24,6 +24,8 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 OLLAMA_HOST = "OLLAMA_HOST"
 """The name that Ollama's own programs read: a host or a port, or both."""
 _OLLAMA_PORT = 11434
+_LIKE = 0.7
+"""How alike a misspelled model is to one that is named, at least."""
 
 _RULES: Mapping[API, str] = {"anthropic": "anthropic", "responses": "openai", "chat": "openai", "gemini": "gemini"}
 
@@ -258,7 +260,26 @@ def state_of(vendor: Vendor, lookup: Lookup) -> VendorState:
         return VendorState(vendor=vendor, usable=False, advice=f"set {' or '.join(vendor.keys)}")
     if vendor.find_address(lookup) is None:
         return VendorState(vendor=vendor, usable=False, advice=f"set {' or '.join(vendor.urls)}")
+    if advice := _check_address(vendor, lookup):
+        return VendorState(vendor=vendor, usable=False, advice=advice)
     return VendorState(vendor=vendor, usable=True, source=source)
+
+
+def _check_address(vendor: Vendor, lookup: Lookup) -> str:
+    """What is wrong with an address that was given, and what would be right; empty when nothing is."""
+    name, given = first_set(vendor.urls, lookup)
+    address = vendor.find_address(lookup)
+    if not name or given is None or address is None:
+        return ""
+    parts = urlsplit(address)
+    try:
+        if parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port):
+            return ""
+    except ValueError:  # the port is no number
+        pass
+    shown = "…" if "@" in given else given[:200]  # there may be a password in it
+    right = f"http://{shown}" if "://" not in given and not given.startswith("/") else "http://HOST:PORT"
+    return f"{name}={shown} is no address; write {right}"
 
 
 def default_model(lookup: Lookup) -> str | None:
@@ -305,5 +326,5 @@ def _unknown_word(text: str) -> str:
     rule = "name it `provider:name`; without a provider only haiku, sonnet, opus, claude-*, gpt-*, o1… and gemini-* do"
     full = [f"{vendor.name}:{vendor.model}" for vendor in VENDORS if vendor.model]
     by_word = {**{word: word for word in WORDS}, **{one.partition(":")[2]: one for one in full}}
-    hint = suggest(text.lower(), by_word, show=lambda word: repr(by_word[word]), most=2)
+    hint = suggest(text.lower(), by_word, show=lambda word: repr(by_word[word]), most=2, cutoff=_LIKE)
     return f"model {text[:200]!r} has no provider{f'; {hint}' if hint else ''} ({rule})"

@@ -92,12 +92,13 @@ _EVENTS: tuple[dict[str, Any], ...] = (
 )
 
 
-def connect(name: str, lookup: Lookup) -> ProviderModel:
+def connect(name: str, lookup: Lookup, *, origin_of: Callable[[str], str] | None = None) -> ProviderModel:
     """Connect to a model; nothing is sent before its first request.
 
     Args:
         name: `provider:name`, or a bare name that the table completes.
         lookup: Returns keys, addresses and proxies by their environment names.
+        origin_of: Where a key was found, in words, by its environment name; messages say it.
 
     Raises:
         RuntimeFailureError: The name is unknown, a key or a package is missing; the text says what to do.
@@ -119,6 +120,7 @@ def connect(name: str, lookup: Lookup) -> ProviderModel:
         address=address,
         key_name=state.source,
         key=vendor.find_key(lookup) or _NO_KEY,
+        key_origin=origin_of(state.source) if origin_of is not None and state.source else "",
         client=open_client(address, lookup),
     )
     try:

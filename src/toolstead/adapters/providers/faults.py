@@ -22,10 +22,13 @@ from toolstead.adapters.providers.catalogue import API, LOOPBACK
 from toolstead.adapters.providers.http_client import CONNECT_SECONDS, READ_SECONDS, Connection
 from toolstead.errors import ModelError, ModelFault
 from toolstead.nearest_names import suggest
+from toolstead.types.content import whole_text
 from toolstead.types.tool import ToolInfo
 
 _LONGEST = 500
 _LONGEST_PAGE = 20_000
+_LONGEST_NAME = 100
+_SHOWN_NAMES = 8
 
 _CATEGORIES: tuple[tuple[type[foreign.ModelAPIError], ModelFault], ...] = (
     (foreign.ModelContextWindowExceededError, "overflow"),
@@ -47,7 +50,7 @@ _TOO_LONG = re.compile(
 )
 _TOOL_INDEX = re.compile(r"\btools[.\[](\d+)\]?(?:\.function_?declarations\[(\d+)\])?", re.IGNORECASE)
 _OF_A_TOOL = re.compile(r"schema|parameters|function|tool", re.IGNORECASE)
-_SECRET = re.compile(r"\b(?:sk-|gsk_|xai-|AIza)[-\w*]{6,}")
+_SECRET = re.compile(r"\b(?:sk-|gsk_|xai-|AIza)[-\w*]{6,}|(?<![-\w])[-\w]*+\*{2,}+[-\w*]*+")
 
 _PATHS: Mapping[API, str] = {
     "anthropic": "/v1/messages",
@@ -95,8 +98,36 @@ def raised_by(api: API) -> tuple[type[Exception], ...]:
             return (*everywhere, errors.APIError, errors.UnknownApiResponseError, pydantic.ValidationError)
 
 
-def model_error(error: Exception, connection: Connection, tools: Sequence[ToolInfo]) -> ModelError:
-    """Convert an exception of a request to a `ModelError`."""
+def explain_page(response: httpx2.Response, connection: Connection) -> ModelError | None:
+    """Why what came is no answer of an API but a web page, or the way to one; None where it is neither."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if response.has_redirect_location:
+        target = _mask_secrets(" ".join(response.headers["location"].split()), connection)[:_LONGEST]
+        what = f"with a redirect to {target} ({response.status_code})"
+    elif response.is_success and kind in ("text/html", "application/xhtml+xml"):
+        what = f"with a web page ({kind})"
+    else:
+        return None
+    urls, path = connection.vendor.urls, urlsplit(str(response.url)).path
+    has_version = connection.vendor.api not in ("chat", "responses") or urlsplit(connection.address).path.endswith(
+        "/v1"
+    )
+    usual = "" if has_version else " It usually ends in /v1"
+    hint = f"; is {' or '.join(urls)} right?{usual}" if urls else ""
+    return ModelError(f"{connection.origin}{path} answered {what}, not as an API does{hint}", fault="rejected")
+
+
+def model_error(
+    error: Exception, connection: Connection, tools: Sequence[ToolInfo], models: Sequence[str] = ()
+) -> ModelError:
+    """Convert an exception of a request to a `ModelError`.
+
+    Args:
+        error: The exception.
+        connection: Of the request.
+        tools: Those that the request offered.
+        models: The models that the API says it has; none where it was not asked, or does not say.
+    """
     sentence = _error_sentence(error, connection)
     fault, tool = _classify_fault(error, sentence, tools)
     status = error.status_code if isinstance(error, foreign.ModelHTTPError) else None
@@ -107,7 +138,7 @@ def model_error(error: Exception, connection: Connection, tools: Sequence[ToolIn
     elif fault == "name" and _is_path_missing(error, sentence):
         text = _describe_missing_path(status, connection)
     else:
-        text = _fault_text(fault, tool, status, sentence, connection)
+        text = _fault_text(fault, tool, status, sentence, connection=connection, models=models)
     return ModelError(text, fault=fault, retry_after=_retry_after(error), tool=tool)
 
 
@@ -146,19 +177,22 @@ def _refused_tool(sentence: str, body: object, tools: Sequence[ToolInfo]) -> str
     return None
 
 
-def _fault_text(fault: ModelFault, tool: str | None, status: int | None, sentence: str, connection: Connection) -> str:
-    title = connection.vendor.title
+def _fault_text(
+    fault: ModelFault,
+    tool: str | None,
+    status: int | None,
+    sentence: str,
+    *,
+    connection: Connection,
+    models: Sequence[str],
+) -> str:
+    title = connection.server_name
     code = f" ({status})" if status is not None else ""
     match fault:
         case "key":
-            name = connection.key_name
-            if not name:
-                setting = connection.vendor.keys[0]
-                return f"{title} refuses the request{code}: {sentence} (no key was sent: {setting} is not set)"
-            why = f": {sentence}" if status == 403 else ""  # a 401 says no more, and may repeat the key
-            return f"{title} refuses the key that {name} holds{code}{why}"
+            return _describe_key(code, sentence, connection)
         case "name":
-            hint = _nearest_names(connection)
+            hint = _nearest_names(connection, models)
             return f"{title} does not know the model {connection.model_name!r}{code}: {sentence}{hint}"
         case "schema":
             return f"{title} refuses the schema of tool {tool!r}{code}: {sentence}"
@@ -171,6 +205,19 @@ def _fault_text(fault: ModelFault, tool: str | None, status: int | None, sentenc
             return f"{title} {_WORDS[fault]}{code}: {sentence}"
 
 
+def _describe_key(code: str, sentence: str, connection: Connection) -> str:
+    """Which key was refused, where it came from, and how another one is given."""
+    title, name = connection.server_name, connection.key_name
+    keys = f"toolstead keys set {connection.vendor.name.removesuffix('-chat')}"
+    if not name:
+        setting = connection.vendor.keys[0]
+        return f"{title} refuses the request{code}: {sentence} (no key was sent: {setting} is not set; `{keys}`)"
+    is_set = connection.key_origin in ("", "the environment")
+    origin = f", from {connection.key_origin}" if connection.key_origin else ""
+    steps = f"set {name} to it, or unset {name} and run `{keys}`" if is_set else f"run `{keys}`"
+    return f"{title} refuses the key in {name}{origin}{code}: {sentence.rstrip('.')}. To use another one, {steps}"
+
+
 def _is_path_missing(error: Exception, sentence: str) -> bool:
     """Whether nothing answers at the path that was asked: what came is no error of an API, and names no model."""
     if not isinstance(error, foreign.ModelHTTPError) or "model" in sentence.lower():
@@ -181,18 +228,18 @@ def _is_path_missing(error: Exception, sentence: str) -> bool:
 def _describe_missing_path(status: int | None, connection: Connection) -> str:
     vendor = connection.vendor
     base, path = urlsplit(connection.address).path.rstrip("/"), _PATHS[vendor.api]
-    text = f"{_name_origin(connection)}{base}{path} does not exist ({status})"
+    text = f"{connection.origin}{base}{path} does not exist ({status})"
     if vendor.api in ("chat", "responses") and not base.endswith("/v1"):
         return f"{text}: {vendor.urls[0]} should probably end in /v1"
     return f"{text}: is {' or '.join(vendor.urls)} the address of an API like that of {vendor.title}?"
 
 
 def _network_text(error: Exception, sentence: str, connection: Connection) -> str:
-    title, causes = connection.vendor.title, list(_find_causes(error))
+    title, causes = connection.server_name, list(_find_causes(error))
     if (reason := _find_connect_reason(causes)) is not None:
         return _describe_unreachable(reason, connection)
     if any(isinstance(cause, httpx2.ReadTimeout) for cause in causes):
-        return f"no answer from {title} at {_name_origin(connection)}: silent for {READ_SECONDS:g} seconds"
+        return f"no answer from {connection.vendor.title} at {connection.origin}: silent for {READ_SECONDS:g} seconds"
     is_closed = any(isinstance(cause, httpx2.RemoteProtocolError) for cause in causes)
     return f"the answer of {title} broke off: {'the connection was closed before its end' if is_closed else sentence}"
 
@@ -229,18 +276,17 @@ def _find_causes(error: BaseException | None) -> Iterator[BaseException]:
 def _describe_unreachable(reason: str, connection: Connection) -> str:
     scheme, host = urlsplit(connection.address).scheme, urlsplit(connection.address).hostname or ""
     hint = "is it running?" if host in LOOPBACK else f"check the network, or {scheme.upper()}_PROXY"
-    return f"{connection.vendor.title} cannot be reached at {_name_origin(connection)}: {reason} ({hint})"
+    return f"{connection.vendor.title} cannot be reached at {connection.origin}: {reason} ({hint})"
 
 
-def _name_origin(connection: Connection) -> str:
-    """Where an API is, without what an address may hold besides: a user, a password, a path."""
-    parts = urlsplit(connection.address)
-    host = parts.hostname or ""
-    return f"{parts.scheme}://{host if parts.port is None else f'{host}:{parts.port}'}"
-
-
-def _nearest_names(connection: Connection) -> str:
-    """Model names of pydantic-ai that are similar to the unknown one."""
+def _nearest_names(connection: Connection, models: Sequence[str]) -> str:
+    """Models that the API has and whose names are similar to the unknown one; else those that pydantic-ai knows."""
+    if has := sorted({" ".join(whole_text(name).split())[:_LONGEST_NAME] for name in models} - {connection.model_name}):
+        more = f", and {len(has) - _SHOWN_NAMES} more" if len(has) > _SHOWN_NAMES else ""
+        otherwise = f"it has {', '.join(has[:_SHOWN_NAMES])}{more}"
+        return f"; {suggest(connection.model_name, has, most=3, cutoff=0.4, otherwise=otherwise)}"
+    if models:
+        return ""
     prefix = f"{connection.vendor.name.removesuffix('-chat')}:"
     known = {name.removeprefix(prefix) for name in known_model_names() if name.startswith(prefix)} - {
         connection.model_name
@@ -257,11 +303,15 @@ def _error_sentence(error: Exception, connection: Connection) -> str:
         if message is None and isinstance(error, foreign.ModelHTTPError):
             message = json.dumps(error.body, default=str) if error.body else "no reason was given"
     text = message if isinstance(message, str) else (str(error) or type(error).__name__)
-    line = " ".join(_read_markup(text).split())
+    line = _mask_secrets(" ".join(_read_markup(text).split()), connection)
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
+def _mask_secrets(line: str, connection: Connection) -> str:
+    """A line of the API without the key, or what it shows of the key."""
     if connection.key_name:
         line = line.replace(connection.key, "…")
-    line = _SECRET.sub("…", line)
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return _SECRET.sub("…", line)
 
 
 def _read_markup(text: str) -> str:

@@ -5,6 +5,8 @@ SDKs read proxies, certificates and `.netrc` from their environment; here they a
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import ssl
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,11 +16,15 @@ from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import msgspec
+
 from toolstead.adapters.providers.catalogue import LOOPBACK, Lookup, Vendor, first_set
 from toolstead.errors import RuntimeFailureError
 
 if TYPE_CHECKING:
     import httpx2
+
+logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 600.0
@@ -27,7 +33,24 @@ READ_SECONDS = 600.0
 _MOST_CONNECTIONS = 1000
 _IDLE_CONNECTIONS = 100
 _IDLE_SECONDS = 60.0  # a tool runs between two requests; a new TLS connection for each turn would cost more than it
+_LIST_SECONDS = 3.0
+_LONGEST_LIST = 2_000_000
 _OPENED: ContextVar[list[httpx2.Response] | None] = ContextVar("opened", default=None)
+
+
+class ListedModel(msgspec.Struct):
+    """A model, as an API like OpenAI's lists it."""
+
+    id: str
+
+
+class ModelList(msgspec.Struct):
+    """What such an API answers to the question which models it has."""
+
+    data: list[ListedModel]
+
+
+_decode_list = msgspec.json.Decoder(ModelList).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +59,7 @@ class Connection:
 
     Attributes:
         key_name: The environment name that gave the key; empty when there is none.
+        key_origin: Where the key was found, in words; empty where that is not known.
         key: The key, to be masked in messages; a placeholder when there is none.
     """
 
@@ -45,11 +69,27 @@ class Connection:
     key_name: str
     key: str
     client: httpx2.AsyncClient
+    key_origin: str = ""
 
     @property
     def name(self) -> str:
         """`provider:name`, such as `anthropic:claude-sonnet-4-6`."""
         return f"{self.vendor.name}:{self.model_name}"
+
+    @property
+    def origin(self) -> str:
+        """Where the API is, without what an address may hold besides: a user, a password, a path."""
+        parts = urlsplit(self.address)
+        host = parts.hostname or ""
+        host = f"[{host}]" if ":" in host else host
+        return f"{parts.scheme}://{host if parts.port is None else f'{host}:{parts.port}'}"
+
+    @property
+    def server_name(self) -> str:
+        """The server in messages: with its address where any server may speak the API, and this is no usual one."""
+        is_usual = self.address == self.vendor.url and urlsplit(self.address).hostname not in LOOPBACK
+        is_named = is_usual or self.vendor.api != "chat"
+        return self.vendor.title if is_named else f"{self.vendor.title} at {self.origin}"
 
 
 def open_client(address: str, lookup: Lookup) -> httpx2.AsyncClient:
@@ -92,6 +132,25 @@ def remember_responses(opened: list[httpx2.Response]) -> Generator[None]:
         yield
     finally:
         _OPENED.reset(token)
+
+
+async def list_models(connection: Connection) -> list[str]:
+    """The models that an API like OpenAI's says it has; none where it does not say."""
+    import httpx2
+
+    address = f"{connection.address.rstrip('/')}/models"
+    headers = {"Authorization": f"Bearer {connection.key}"}
+    data = bytearray()
+    try:
+        async with asyncio.timeout(_LIST_SECONDS), connection.client.stream("GET", address, headers=headers) as answer:
+            async for piece in answer.aiter_bytes():
+                data += piece
+                if len(data) > _LONGEST_LIST:
+                    return []
+        return [one.id for one in _decode_list(bytes(data)).data] if answer.is_success else []
+    except (httpx2.HTTPError, httpx2.StreamError, TimeoutError, msgspec.DecodeError) as error:
+        logger.debug("%s does not say which models it has: %r", address, error)
+        return []
 
 
 async def _remember_response(response: httpx2.Response) -> None:

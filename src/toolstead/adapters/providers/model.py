@@ -6,8 +6,9 @@ pydantic-ai's model layer maps messages and streams; nothing of its agents is us
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,8 +34,8 @@ from pydantic_ai.tools import ToolDefinition
 
 from toolstead.adapters.providers.catalogue import API
 from toolstead.adapters.providers.conversation import translate_messages
-from toolstead.adapters.providers.faults import model_error, raised_by
-from toolstead.adapters.providers.http_client import Connection, remember_responses
+from toolstead.adapters.providers.faults import explain_page, model_error, raised_by
+from toolstead.adapters.providers.http_client import Connection, list_models, remember_responses
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.errors import ModelError
 from toolstead.kernel.conversation import ModelReply, ToolUse
@@ -46,6 +47,7 @@ from toolstead.types.tool import ToolInfo
 if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.models import Model as ForeignModel
+    from pydantic_ai.models import StreamedResponse
 
 logger = logging.getLogger(__name__)
 
@@ -140,6 +142,7 @@ class ProviderModel:
             settings = cast("ModelSettings", {**settings, "max_tokens": request.max_tokens})
         messages = translate_messages(request.messages, images=self._images)
         opened: list[httpx2.Response] = []
+        answer: StreamedResponse | None = None
         try:
             async with AsyncExitStack() as stack:
                 with remember_responses(opened):
@@ -152,11 +155,27 @@ class ProviderModel:
                         yield delta
             response = answer.get()
         except self._raised as error:
-            raise model_error(error, self._connection, request.tools) from error
+            failure = await self._explain_failure(error, opened, request.tools)
+            if answer is None or answer.finish_reason is None or failure.fault != "network":
+                raise failure from error
+            logger.info("%s closed the connection after the end of its answer: %s", self.name, failure)
+            response = replace(answer.get(), state="complete")
         finally:
             for connection in opened:
                 await connection.aclose()
-        yield self._build_reply(response)
+        yield self._build_reply(response, request.tools)
+
+    async def _explain_failure(
+        self, error: Exception, opened: Sequence[httpx2.Response], tools: Sequence[ToolInfo]
+    ) -> ModelError:
+        """The error as what came of the request explains it: a page of a web server, or a name that is not known."""
+        if (page := explain_page(opened[-1], self._connection) if opened else None) is not None:
+            return page
+        failure = model_error(error, self._connection, tools)
+        if failure.fault != "name" or self._connection.vendor.api not in ("chat", "responses"):
+            return failure
+        names = await list_models(self._connection)
+        return model_error(error, self._connection, tools, names) if names else failure
 
     def estimate_cost(self, input_tokens: int) -> tuple[float, float]:
         """USD for reading so many tokens, and for each token that is written, by the price list."""
@@ -175,7 +194,7 @@ class ProviderModel:
         """Close the connections; requests that still run fail."""
         await self._connection.client.aclose()
 
-    def _build_reply(self, response: ModelResponse) -> ModelReply:
+    def _build_reply(self, response: ModelResponse, tools: Sequence[ToolInfo]) -> ModelReply:
         self._refuse_half_an_answer(response)
         return ModelReply(
             text="".join(part.content for part in response.parts if isinstance(part, TextPart)),
@@ -186,6 +205,9 @@ class ProviderModel:
                 cost=self._cost_of(response),
             ),
             cut=response.finish_reason == "length",
+            finish=_find_finish(response),
+            cached_tokens=response.usage.cache_read_tokens,
+            adapted=self._copies.find_changes(tools),
             kept=response,
         )
 
@@ -203,8 +225,7 @@ class ProviderModel:
     def _refuse_half_an_answer(self, response: ModelResponse) -> None:
         """Raise if an answer ended abnormally."""
         title = self._connection.vendor.title
-        details = response.provider_details or {}
-        reason = details.get("finish_reason") or details.get("block_reason") or response.finish_reason
+        reason = _find_finish(response)
         match response.finish_reason:
             case "content_filter":
                 raise ModelError(
@@ -217,6 +238,12 @@ class ProviderModel:
                 raise ModelError(f"{title}: the answer broke off before its end", fault="network")
             case _:
                 pass
+
+
+def _find_finish(response: ModelResponse) -> str:
+    """Why an answer ended, in the API's own word where it is known."""
+    details = response.provider_details or {}
+    return str(details.get("finish_reason") or details.get("block_reason") or response.finish_reason or "")
 
 
 def _model_settings(api: API, foreign: ForeignModel[Any]) -> ModelSettings:

@@ -40,7 +40,7 @@ from toolstead.adapters.rest.run_routes import HANDLE, RESULTS_PATH, ReadResult,
 from toolstead.adapters.rest.task_routes import TaskControl, TaskRoutes
 from toolstead.adapters.rest.thread_routes import ThreadRoutes
 from toolstead.adapters.rest.tool_file_routes import ToolFileControl, ToolFileRoutes
-from toolstead.adapters.rest.tool_routes import ToolRoutes
+from toolstead.adapters.rest.tool_routes import FindExamples, ToolRoutes
 from toolstead.adapters.rest.trust_routes import TrustControl, TrustRoutes
 from toolstead.adapters.rest.vfs_routes import OpenFiles, VfsRoutes, with_files
 from toolstead.orchestrator.approvals import Approvals
@@ -70,6 +70,7 @@ def create_app(
     tool_files: ToolFileControl | None = None,
     access: AccessRules | None = None,
     stopping: Stopping | None = None,
+    find_examples: FindExamples = lambda _: (),
     find_fault: FindFault = find_no_fault,
     collect_metrics: CollectMetrics = collect_nothing,
     console: ConsoleSite | None = None,
@@ -96,6 +97,7 @@ def create_app(
         tool_files: The user's tool files; without it there are no such routes.
         access: Decides what a token opens; as the options say, unless given.
         stopping: The requests in flight; its own unless given.
+        find_examples: The example arguments of a tool from a file.
         find_fault: What keeps the server from working, for `/readyz`.
         collect_metrics: The numbers of `/metrics`.
         console: The page at `/`; without it there is no such page.
@@ -104,7 +106,8 @@ def create_app(
         ServeError: The options name a host, an origin or a token that could never match.
     """
     stopping, private, access = stopping or Stopping(), PrivateAccess(options), access or AccessRules(options)
-    endpoints = list_endpoints(ToolRoutes(registry, dispatcher, conversations), partial(explain_failures, unknown=None))
+    tool_routes = ToolRoutes(registry, dispatcher, conversations, find_examples)
+    endpoints = list_endpoints(tool_routes, partial(explain_failures, unknown=None))
     if conversations is not None:
         converse = partial(with_orchestrator, conversations)
         endpoints += list_endpoints(ThreadRoutes(), converse)

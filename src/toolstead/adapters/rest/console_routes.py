@@ -20,8 +20,8 @@ from toolstead.adapters.rest.openapi import describe_answer, route
 
 _INDEX: Final = "index.html"
 _POLICY: Final = (
-    "default-src 'self'; img-src 'self' data: blob:; style-src 'self'; script-src 'self'; connect-src 'self'; "
-    "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    "default-src 'self'; img-src 'self' data: blob:; media-src data:; style-src 'self'; script-src 'self'; "
+    "connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _HEADERS: Final = ((b"content-security-policy", _POLICY.encode()), (b"referrer-policy", b"same-origin"))
 _FOR_PROGRAMS: Final = ("/api", "/assets", "/docs", "/mcp", "/.well-known")

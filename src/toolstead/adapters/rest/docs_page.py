@@ -122,6 +122,7 @@ def _render_operation(document: Json, method: str, path: str, operation: Json, *
     token = "PRIVATE_TOKEN" if private else "TOKEN" if with_token and security is None else ""
     example = _render_curl(method, path, operation, origin=origin, token=token)
     parts.append(f"<h4>Example</h4><pre><code>{escape(example)}</code></pre>{_good_answer(operation)}")
+    parts.append(f'<p><a href="/try/{operation["operationId"]}">Try it</a> in the console.</p>')
     return "".join(parts) + "</article>"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -22,7 +23,11 @@ from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.generation import ToolView
 from toolstead.tools.registry import Registry
 from toolstead.types.call import Caller
+from toolstead.types.sent import SentStruct
 from toolstead.types.tool import Problem, Reloaded, ToolInfo
+
+FindExamples = Callable[[str], Iterable[Mapping[str, Any]]]
+"""The arguments that a tool's file gives as examples, by the tool's name."""
 
 ThreadId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 """Appears in log lines, so it has no control characters."""
@@ -39,6 +44,21 @@ class CallBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
     input: dict[str, Any] | None = None
     thread_id: ThreadId | None = None
+
+
+class ToolDetails(SentStruct, frozen=True, kw_only=True):
+    """A tool that can be called, with what its file says besides.
+
+    Attributes:
+        info: The tool.
+        examples: Arguments that its file gives as examples.
+    """
+
+    flattened: ClassVar[frozenset[str]] = frozenset({"info"})
+    optional: ClassVar[frozenset[str]] = frozenset({"examples"})
+
+    info: ToolInfo
+    examples: tuple[Mapping[str, Any], ...] = ()
 
 
 class NoBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,8 +80,15 @@ _NAME = path_parameter("name", "The tool's name, as `GET /api/tools` lists it.",
 class ToolRoutes:
     """Tools over HTTP."""
 
-    def __init__(self, registry: Registry, dispatcher: Dispatcher, conversations: Opened | None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        dispatcher: Dispatcher,
+        conversations: Opened | None,
+        find_examples: FindExamples = lambda _: (),
+    ) -> None:
         self._registry = registry
+        self._find_examples = find_examples
         self._dispatcher = dispatcher
         self._conversations = conversations
         self._listed: dict[str | None, tuple[ToolView, bytes]] = {}
@@ -97,10 +124,11 @@ class ToolRoutes:
         "/api/tools/{name}",
         "showTool",
         "Show one tool",
-        "The same entry as in the list. A tool that is blocked or switched off is not listed.",
+        "The same entry as in the list, with the `examples` of its file. A tool that is blocked or switched off is not "
+        "listed.",
         for_profiles=True,
         parameters=[_NAME],
-        responses=describe_answer(ToolInfo, "The tool.", UNKNOWN_TOOL, example=_EXAMPLE),
+        responses=describe_answer(ToolDetails, "The tool.", UNKNOWN_TOOL, example=_EXAMPLE),
     )
     async def show_tool(self, request: HttpRequest) -> HttpResponse:
         """`GET /api/tools/{name}`."""
@@ -109,7 +137,8 @@ class ToolRoutes:
             tool = view.find_tool(request.params["name"])
         except UnknownToolError as error:
             return _unknown_tool(error, request)
-        return HttpResponse.of_json(tool.info.to_json())
+        details = ToolDetails(info=tool.info, examples=tuple(self._find_examples(tool.info.name)))
+        return HttpResponse.of_json(details.to_json())
 
     @route(
         "POST",

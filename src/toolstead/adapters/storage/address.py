@@ -40,7 +40,7 @@ def parse_address(text: str | Path, patience: float) -> DatabaseAddress:
     if not separator:
         if "/" not in text:
             # Part of a URL, or a name: it may hold a password, so it is not shown.
-            raise StorageError(
+            raise lasting_error(
                 "what names the database is neither a URL nor a path: give postgresql://USER:PASSWORD@HOST/NAME,"
                 " sqlite:///PATH or an absolute path; ./NAME is a file here"
             )
@@ -50,17 +50,25 @@ def parse_address(text: str | Path, patience: float) -> DatabaseAddress:
         return DatabaseAddress(shown=str(path), patience=patience, path=path)
     shown, password = _without_password(scheme, rest)
     if scheme not in _POSTGRES:
-        raise StorageError(
-            f"{shown} is no database that Toolstead can use: give a path, sqlite:///PATH or postgresql://USER@HOST/NAME"
+        raise lasting_error(
+            f"TOOLSTEAD_DATABASE_URL: {shown} is no database that Toolstead can use: give a path, sqlite:///PATH or"
+            " postgresql://USER@HOST/NAME"
         )
     if set(password) & set("@/?#"):
         raise not_understood(shown)
     return DatabaseAddress(shown=shown, patience=patience, url=f"postgresql://{rest}", password=unquote(password))
 
 
+def lasting_error(text: str) -> StorageError:
+    """The refusal of a database that no later try can open."""
+    error = StorageError(text)
+    error.is_lasting = True
+    return error
+
+
 def not_understood(shown: str) -> StorageError:
     """The refusal of a URL that is none; it quotes nothing of it, for that might be the password."""
-    return StorageError(
+    return lasting_error(
         f"{shown} cannot be understood as a URL: it must be postgresql://USER:PASSWORD@HOST:PORT/NAME, and"
         " special characters in the password must be percent-encoded (@ is %40, / is %2F, ? is %3F, # is %23)"
     )

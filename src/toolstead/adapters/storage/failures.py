@@ -31,6 +31,10 @@ _LOCKED = (
     " end the process that holds it, then try again"
 )
 _DISK_FULL = "cannot be written: the disk is full; free some space, "
+_DAMAGED = (
+    "is damaged, or is no SQLite database ({words}), and is left as it is;"
+    " move it away to begin with an empty one, or put a backup in its place"
+)
 
 _SQLITE = {
     "FULL": f"{_DISK_FULL}and the next write works again",
@@ -41,11 +45,7 @@ _SQLITE = {
         "cannot be written: it is read-only here; make the file and its folder writable for you",
     ),
     "CANTOPEN": "cannot be opened ({words}); see that it is there, and its folder writable for you",
-    **dict.fromkeys(
-        ("CORRUPT", "NOTADB"),
-        "is damaged, or is no SQLite database ({words}), and is left as it is;"
-        " move it away to begin with an empty one, or put a backup in its place",
-    ),
+    **dict.fromkeys(("CORRUPT", "NOTADB"), _DAMAGED),
     "IOERR": "cannot be read or written: {words} ({code}); see whether its disk is well, and has space",
     **dict.fromkeys(("CONSTRAINT", "TOOBIG", "MISMATCH"), _REFUSED),
     # Without a code it is what Python's own module refuses, such as a value that is too large.
@@ -97,7 +97,7 @@ def _build_error(
     subject = _name_server(place) if text is _UNREACHABLE and place.url else place.shown
     kind = RowRefusedError if own else StorageError
     error = kind(f"{subject} {text.format(words=words, code=code, patience=place.patience)}")
-    error.is_away = text in _AWAY
+    error.is_away, error.is_lasting = text in _AWAY, text == _DAMAGED
     error.__cause__ = cause
     return error, own
 

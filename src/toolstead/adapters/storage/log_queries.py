@@ -102,7 +102,7 @@ def read_event_log(
     limit: int = 200,
 ) -> LogPage:
     """The newest events, or the newest before an id, or the oldest after one. Raises NotFoundError for no id."""
-    search = _Search(connection, wanted, limit)
+    search = _EventSearch(connection, wanted, limit)
     if after is not None:
         return search.read_after(event_number(after))
     if before is not None:
@@ -112,7 +112,7 @@ def read_event_log(
     return LogPage(events=page.events, before=page.before, after=position)
 
 
-class _Search:
+class _EventSearch:
     """Looks for one page of events."""
 
     def __init__(self, connection: Connection, wanted: LogFilter, limit: int) -> None:
@@ -184,7 +184,7 @@ class _Search:
         size = SIZE[self._connection.dialect.name]
         sizes_of = select(events.c.n, size).where(events.c.n.in_(bindparam("given", expanding=True)))
         rows = self._connection.execute(sizes_of, pad_list(numbers))
-        sizes: dict[int, int] = dict(rows.tuples().all())
+        sizes: dict[int, int] = {n: bytes_ for n, bytes_ in rows}  # noqa: C416 - a result has keys(), so dict() takes it for a mapping
         return count_fitting((sizes.get(n, 0) for n in numbers[: self._limit]), min(self._limit, len(numbers)))
 
     def _read(self, numbers: Sequence[int], first: int, last: int) -> list[Event]:

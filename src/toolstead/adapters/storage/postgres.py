@@ -26,6 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from toolstead.adapters.storage.address import DatabaseAddress, not_understood
 from toolstead.adapters.storage.failures import explain_failure
 from toolstead.adapters.storage.migrations import log_migration, migrate_step
+from toolstead.adapters.storage.outage_log import OutageLog
 from toolstead.adapters.storage.tables import Statements
 from toolstead.errors import StorageError
 
@@ -51,8 +52,9 @@ T = TypeVar("T")
 class PostgresDatabase:
     """One database on a server, and this process's lock there."""
 
-    def __init__(self, place: DatabaseAddress, owner: str) -> None:
+    def __init__(self, place: DatabaseAddress, owner: str, outage: OutageLog | None = None) -> None:
         self.place = place
+        self._outage = outage or OutageLog()
         self._owner = owner
         self._engine = create_async_engine(
             "postgresql+asyncpg://",
@@ -81,6 +83,10 @@ class PostgresDatabase:
             taken.append(version)
         log_migration(self.place.shown, taken)
         await self._explain_errors(self._take_lock())
+
+    async def ping(self) -> None:
+        """See that it lets us in. Raises StorageError."""
+        await self._explain_errors(self._try_twice(self._reading, lambda one: one.exec_driver_sql("SELECT 1")))
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function that only reads. Raises StorageError."""
@@ -163,17 +169,22 @@ class PostgresDatabase:
         if self._closed or guard is not self._guard:
             return
         self._guard = None
-        logger.warning("%s: the connection that holds this process's lock is lost; taking it again", self.place.shown)
+        logger.info("%s: the connection that holds this process's lock is lost; taking it again", self.place.shown)
         self._regaining = asyncio.get_running_loop().create_task(self._regain_lock(), name="toolstead-store-lock")
 
     async def _regain_lock(self) -> None:
+        said = ""
         for attempt in itertools.count():
             await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
             try:
                 await self._explain_errors(self._take_lock())
             except StorageError as error:
-                logger.warning("this process's lock is not held yet: %s", error)
+                self._outage.note_failure(error)  # one line of the log, whoever notices the outage first
+                level = logging.DEBUG if str(error) == said else error.log_level
+                logger.log(level, "this process's lock is not held yet: %s", error)
+                said = str(error)
             else:
+                self._outage.note_answer()
                 self._regained_at = asyncio.get_running_loop().time()
                 logger.info("%s: this process holds its lock again", self.place.shown)
                 return
@@ -215,6 +226,15 @@ class PostgresDatabase:
             return await work
         except (DBAPIError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise explain_failure(self.place, error)[0] from error
+
+
+async def check_answer(place: DatabaseAddress) -> None:
+    """Connect once, and change nothing. Raises StorageError."""
+    database = PostgresDatabase(place, "")
+    try:
+        await database.ping()
+    finally:
+        await database.close()
 
 
 def _lock_key(owner: str) -> int:

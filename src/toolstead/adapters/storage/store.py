@@ -23,7 +23,7 @@ from toolstead.adapters.storage import (
     task_run_operations,
     tree_budgets,
 )
-from toolstead.adapters.storage.address import parse_address
+from toolstead.adapters.storage.address import lasting_error, parse_address
 from toolstead.adapters.storage.events import list_events, read_position
 from toolstead.adapters.storage.ledger import Operation
 from toolstead.adapters.storage.outage_log import OutageLog
@@ -75,6 +75,7 @@ async def open_store(
     owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
     if not OWNER.fullmatch(owner):
         raise StorageError(f"the owner {owner!r} must be up to 100 letters, digits, dots, dashes and underscores")
+    outage = OutageLog()
     if address.path is not None:
         from toolstead.adapters.storage.sqlite import SqliteDatabase
 
@@ -83,12 +84,12 @@ async def open_store(
         try:
             from toolstead.adapters.storage.postgres import PostgresDatabase
         except ModuleNotFoundError as error:
-            raise StorageError(
+            raise lasting_error(
                 f"{address.shown} needs the Postgres driver, which is not installed ({error.name} is missing);"
                 f" install it with: {install_command('postgres')}"
             ) from error
-        database = PostgresDatabase(address, owner)
-    store = SqlStore(database, owner, address.shown)
+        database = PostgresDatabase(address, owner, outage)
+    store = SqlStore(database, owner, address.shown, outage)
     try:
         await store.open()
     except BaseException:
@@ -134,10 +135,10 @@ def _make_writer(make_operation: Callable[P, Operation[T]]) -> StoreMethod[P, T]
 class SqlStore:
     """Everything that is kept; made by `open_store`. The port documents each method."""
 
-    def __init__(self, database: Database, owner: str, shown: str) -> None:
+    def __init__(self, database: Database, owner: str, shown: str, outage: OutageLog) -> None:
         self.owner = owner
         self._database = database
-        self._outage = OutageLog()
+        self._outage = outage
         self.writer = Writer(database, shown, self._outage)
         self._begun_at = 0
 

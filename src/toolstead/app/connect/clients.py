@@ -65,7 +65,7 @@ class McpClient:
         user_file: Its configuration for all projects.
         project_file: That for one project, below its root; empty where it has none.
         has_two_names: Either file may end in `.json` or `.jsonc`.
-        language: `json`, `jsonc` (with comments) or `toml`.
+        language: `json`, `commented` (JSON with comments), `jsonc` (with trailing commas too) or `toml`.
         table: The key that its servers stand below.
         make_entry: What says which server it is: ours, and written again whenever it is connected.
         make_defaults: What a new entry gets beside that; from then on it is the person's.
@@ -83,7 +83,7 @@ class McpClient:
     user_file: Callable[[Home], Path]
     project_file: str = ""
     has_two_names: bool = False
-    language: Literal["json", "jsonc", "toml"] = "json"
+    language: Literal["json", "commented", "jsonc", "toml"] = "json"
     table: str = "mcpServers"
     make_entry: Callable[[Target], dict[str, Any]]
     make_defaults: Callable[[Target], dict[str, Any]] = lambda _: {}
@@ -241,7 +241,7 @@ _ALL = (
         program="gemini",
         user_file=lambda home: home.named_folder("GEMINI_CLI_HOME", ".") / ".gemini" / "settings.json",
         project_file=".gemini/settings.json",
-        language="jsonc",
+        language="commented",
         make_entry=_gemini_entry,
         places=lambda home: (home.named_folder("GEMINI_CLI_HOME", ".") / ".gemini",),
         next_step="In a new `gemini`, /mcp shows the server and its tools (in a folder that Gemini trusts)",

@@ -32,22 +32,28 @@ class Member:
     end: int
 
 
-def parse_json(text: str, *, comments: bool) -> dict[str, Any]:
+def parse_json(text: str, *, comments: bool, commas: bool = True) -> dict[str, Any]:
     """The object that a text holds; nothing at all is an empty one.
 
     Args:
         text: The text.
-        comments: Comments and trailing commas are allowed.
+        comments: Comments are allowed.
+        commas: Trailing commas are, where comments are.
 
     Raises:
         ClientConfigError: It is not a JSON object; says where.
     """
-    plain = _blank_extras(text) if comments else text
+    plain = _blank_comments(text) if comments else text
+    plain = _blank_commas(plain) if comments and commas else plain
     if not plain.strip():
         return {}
     try:
         value = json.loads(plain, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
+        before = len(plain[: error.pos].rstrip()) - 1
+        if (at := _find_trailing(plain, before, error.pos)) is not None:  # Python 3.13 points at the comma itself
+            line, column = plain.count("\n", 0, at) + 1, at - plain.rfind("\n", 0, at)
+            raise ClientConfigError(f"line {line}, column {column}: nothing follows this comma; remove it") from None
         raise ClientConfigError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
     except (ValueError, RecursionError) as error:
         raise ClientConfigError(str(error)) from None
@@ -172,9 +178,21 @@ def _find_members(plain: str, at: int) -> list[Member]:
     return members
 
 
+def _find_trailing(plain: str, *places: int) -> int | None:
+    """The place of these where a comma stands that nothing follows."""
+    return next((at for at in places if re.compile(r",\s*+[}\]]").match(plain, at)), None)
+
+
 def _blank_extras(text: str) -> str:
     """The text with spaces for comments and trailing commas, as long as it was."""
-    plain = _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else " " * len(found[0]), text)
+    return _blank_commas(_blank_comments(text))
+
+
+def _blank_comments(text: str) -> str:
+    return _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else " " * len(found[0]), text)
+
+
+def _blank_commas(plain: str) -> str:
     return _TRAILING.sub(lambda found: found[0] if found[0][0] == '"' else " ", plain)
 
 

@@ -6,7 +6,7 @@ The new text is read again before it is written: everything but our own entry ha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -31,9 +31,6 @@ from toolstead.errors import ClientConfigError, SettingsError
 OURS = "toolstead"
 """The name of our entry, unless another is asked for."""
 _STARTED = frozenset({"command", "args", "env", "environment", "cwd", "envFile", "env_vars"})
-_REACHED = frozenset(
-    {"url", "httpUrl", "serverUrl", "headers", "oauth", "bearer_token_env_var", "http_headers", "env_http_headers"}
-)
 _ADDRESSES = frozenset({"url", "httpUrl", "serverUrl"})
 
 
@@ -45,13 +42,22 @@ class Place:
         client: The client.
         scope: For all projects of the user, or for one.
         path: The file.
+        root: The folder that stays, whatever is taken out: the project, the home, or one that a variable names.
         name: The name of the entry.
     """
 
     client: McpClient
     scope: Scope
     path: Path
+    root: Path
     name: str = OURS
+
+    @property
+    def removal_command(self) -> str:
+        """The command that takes the entry out."""
+        named = f" --name {self.name}" if self.name != OURS else ""
+        scope = " --scope project" if self.scope == "project" else ""
+        return f"toolstead connect {self.client.name}{named}{scope} --remove"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +94,10 @@ def find_place(client: McpClient, scope: Scope, home: Home, project: Path, name:
     if client.has_two_names and not path.exists():
         other = path.with_suffix(".json" if path.suffix == ".jsonc" else ".jsonc")
         path = other if other.exists() else path
-    return Place(client=client, scope=scope, path=path, name=name)
+    named = [Path(value) for value in home.environ.values() if value.startswith("/")]
+    roots = [project] if scope == "project" else [folder for folder in (home.folder, *named) if folder in path.parents]
+    root = max(roots, key=lambda folder: len(folder.parts), default=path.parent)
+    return Place(client=client, scope=scope, path=path, root=root, name=name)
 
 
 def read_entry(place: Place) -> Mapping[str, Any] | None:
@@ -171,15 +180,12 @@ def _renew_entry(place: Place, before: Mapping[str, Any], target: Target, *, is_
     """An entry that leads to a target now, and has everything else that a person put into it, or took out of it."""
     client, old = place.client, read_target(before) or target
     entry = dict(before)
-    if bool(old.url) != bool(target.url):  # what belongs to the other kind of server
-        gone = {"type", *(_STARTED if target.url else _REACHED)}
-        entry = {key: value for key, value in entry.items() if key not in gone}
+    if target.url and not old.url:  # what belongs to a command
+        entry = {key: value for key, value in entry.items() if key not in {"type", *_STARTED}}
         for key, value in client.make_defaults(old).items():
             if entry.get(key) == value:
                 del entry[key]
         entry = {**client.make_defaults(target), **entry}
-    elif urlsplit(old.url)[:2] != urlsplit(target.url)[:2]:  # what one server is given is no other's business
-        entry = {key: value for key, value in entry.items() if key not in _REACHED}
     for key in _ADDRESSES:
         entry.pop(key, None)
     if target.url:
@@ -230,17 +236,36 @@ def plan_removal(place: Place) -> Change:
         if any(path.read_bytes() == _encode_text(unpruned, found) for path in find_copies(found)):
             fresh = unpruned
     change = _check_change(place, found, fresh, entry=None, before=before)
-    if fresh.strip() in ("", "{}") and all(_has_entry(place, copy) for copy in find_copies(found)):
-        # It was made for our entry: it was never there without it.
+    if fresh.strip() in ("", "{}") and all(_find_ours(place, copy) for copy in find_copies(found)):
+        # It was made for our entry: it was never there without one of ours.
         return replace(change, data=None)
     return change
 
 
-def _has_entry(place: Place, copy: Path) -> bool:
+def _find_ours(place: Place, path: Path) -> list[tuple[str, Mapping[str, Any]]]:
+    """Our entries in a file."""
     try:
-        return _find_entry(place, _read_document(place, read_file(copy))[1]) is not None
+        servers = take_table(_read_document(place, read_file(path))[1].get(place.client.table))
+    except ClientConfigError:
+        return []
+    tables = {name: take_table(entry) for name, entry in servers.items()}
+    targets = {name: read_target(entry) for name, entry in tables.items()}
+    return [(name, entry) for name, entry in tables.items() if (found := targets[name]) is not None and found.is_ours]
+
+
+def _can_write_again(place: Place, path: Path) -> bool:
+    """Whether a file holds nothing but what `toolstead connect` wrote, so that a copy of it is worth nothing."""
+    try:
+        document = _read_document(place, read_file(path))[1]
     except ClientConfigError:
         return False
+    entries = dict(_find_ours(place, path))
+    for entry in entries.values():
+        target = read_target(entry) or Target()
+        written = [make_entry(place, target, is_free=is_free) for is_free in (False, True)]
+        if entry not in written or not target.environ.keys() <= set(PLACES):
+            return False
+    return document == {place.client.table: entries}
 
 
 def write_change(place: Place, change: Change) -> Path | None:
@@ -253,7 +278,19 @@ def write_change(place: Place, change: Change) -> Path | None:
     # Claude Code writes its file all the time, under this lock.
     has_lock = place.client.name == "claude-code" and place.scope == "user"
     with lock_folder(place.path) if has_lock else nullcontext():
-        return replace_file(change.found, change.data, mode=0o600 if place.scope == "user" else 0o666)
+        copy = replace_file(change.found, change.data, mode=0o600 if place.scope == "user" else 0o666)
+    if change.data is not None:
+        return copy
+    for old in find_copies(change.found):
+        if _can_write_again(place, old):
+            with suppress(OSError):
+                old.unlink()
+    with suppress(OSError):  # a folder holds something else
+        for folder in change.found.target.parents:
+            if place.root not in folder.parents:
+                break
+            folder.rmdir()
+    return copy if copy is not None and copy.exists() else None
 
 
 def show_entry(place: Place, entry: Mapping[str, Any]) -> str:
@@ -266,7 +303,7 @@ def show_entry(place: Place, entry: Mapping[str, Any]) -> str:
 
 
 def _check_ours(place: Place, entry: Mapping[str, Any] | None, wanted: Target | None = None) -> None:
-    """Refuse to touch a server that is not ours, or one of ours that serves another file.
+    """Refuse to touch a server that is not ours, or one of ours that leads to another server or serves another file.
 
     Raises:
         ClientConfigError: It is.
@@ -280,6 +317,12 @@ def _check_ours(place: Place, entry: Mapping[str, Any] | None, wanted: Target | 
             f"{place.path} has another server called {place.name!r}{leads}, which is not Toolstead's; choose another"
             " --name, or take it out by hand first"
         )
+    is_same = wanted is None or urlsplit(target.url)[:2] == urlsplit(wanted.url)[:2]
+    if target.url and not is_same:  # an address may be anybody's, and what belongs to it would be lost
+        raise ClientConfigError(
+            f"{place.path} has {place.name!r} for {target.url} already; choose another --name, or take that out first:"
+            f" {place.removal_command}"
+        )
     file = target.python_file
     if wanted is not None and wanted.python_file not in ("", file) and file and Path(file).exists():
         raise ClientConfigError(
@@ -292,7 +335,8 @@ def _read_document(place: Place, found: FoundFile) -> tuple[str, dict[str, Any]]
         text = (found.data or b"").decode("utf-8").removeprefix("\ufeff")
         if place.client.language == "toml":
             return text, parse_toml(text, "")
-        return text, parse_json(text, comments=place.client.language == "jsonc")
+        language = place.client.language
+        return text, parse_json(text, comments=language != "json", commas=language == "jsonc")
     except UnicodeDecodeError:
         why = "it is not UTF-8"
     except SettingsError as error:
@@ -311,6 +355,10 @@ def _find_entry(place: Place, document: Mapping[str, Any]) -> Mapping[str, Any] 
     servers: Any = document.get(place.client.table)
     if servers is not None and not isinstance(servers, Mapping):
         raise ClientConfigError(f"{place.path} stays as it is: its {place.client.table!r} is no table of servers")
+    if servers is None and place.client.table in document:
+        raise ClientConfigError(
+            f'{place.path} stays as it is: its "{place.client.table}" is null; make it {{}}, or take it out'
+        )
     entry: Any = cast("Mapping[str, Any]", servers or {}).get(place.name)
     if entry is not None and not isinstance(entry, Mapping):
         raise ClientConfigError(f"{place.path} stays as it is: its {place.name!r} is no server")
@@ -338,8 +386,8 @@ def _check_change(
         after = {}
     if _find_entry(place, after) != entry or _drop_entry(place, after) != _drop_entry(place, document):
         raise ClientConfigError(
-            f"{place.path} stays as it is: it is written in a way that cannot be edited safely. Change it by hand:"
-            f" `toolstead connect {place.client.name} --print` shows the entry {place.client.table}.{place.name}"
+            f"{place.path} stays as it is: it is written in a way that cannot be edited safely. Give"
+            f" {place.client.table!r} its usual form, each server in a table of its own, and try again"
         )
     return Change(found=found, data=data, entry=entry, before=before)
 

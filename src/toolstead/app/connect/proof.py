@@ -146,7 +146,7 @@ async def _ask_url(target: Target, environ: Mapping[str, str]) -> tuple[str, lis
             content = json.dumps({"jsonrpc": "2.0", **message})
             response = await client.post(target.url, content=content)
             if response.status_code >= 300:
-                raise ProofError(_describe_refusal(target, response.status_code, response.headers))
+                raise ProofError(_describe_refusal(target, response.status_code, response.headers, response.text))
             if session := response.headers.get("mcp-session-id"):
                 client.headers["mcp-session-id"] = session
             if "id" not in message:
@@ -192,7 +192,16 @@ def _take_result(answer: dict[str, Any], method: str) -> Any:
     return answer["result"]
 
 
-def _describe_refusal(target: Target, status: int, headers: Mapping[str, str]) -> str:
+def _find_unknown_profile(body: str) -> str:
+    """What a Toolstead server says of a profile that it does not have; empty for any other answer."""
+    try:
+        problem = json.loads(body)
+        return str(problem["detail"]) if str(problem["type"]).endswith("unknown-profile") else ""
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _describe_refusal(target: Target, status: int, headers: Mapping[str, str], body: str) -> str:
     location = headers.get("location", "")
     match status:
         case 401 if not target.token_env and "resource_metadata" in headers.get("www-authenticate", ""):
@@ -207,6 +216,8 @@ def _describe_refusal(target: Target, status: int, headers: Mapping[str, str]) -
                 f"{target.url} wants a token (HTTP {status}): put it into an environment variable, and name that"
                 " variable: --token-env TEAM_TOKEN"
             )
+        case 404 if detail := _find_unknown_profile(body):
+            return f"{target.url}: {detail}"
         case 404 | 405:
             return f"{target.url} is no MCP endpoint (HTTP {status}); Toolstead's ends in /mcp"
         case _ if location:

@@ -41,6 +41,9 @@ def set_table(text: str, path: Path, values: Mapping[str, Any], dropped: Sequenc
     found = _find_table(parse_toml(text, ""), path)
     if header is None:
         kept = {key: value for key, value in found.items() if key not in dropped}
+        inline = _replace_inline(statements, path, {**kept, **values})
+        if inline is not None:
+            return inline
         rest = "".join(one.text for one in statements if one.path[: len(path)] != path)
         return _append_table(rest, path, {**kept, **values}, newline)
     changed = {key: value for key, value in values.items() if key not in found or found[key] != value}
@@ -67,10 +70,14 @@ def set_table(text: str, path: Path, values: Mapping[str, Any], dropped: Sequenc
 
 def remove_table(text: str, path: Path) -> str:
     """The text without a table, the tables in it, and the empty line before it."""
+    statements = _read_statements(text)
+    inline = _replace_inline(statements, path, None)
+    if inline is not None:
+        return inline
     lines: list[str] = []
     held: list[str] = []  # comments and empty lines after something of ours: of the next, unless ours goes on
     is_ours = has_cut = False
-    for one in _read_statements(text):
+    for one in statements:
         if one.path[: len(path)] == path:
             held.clear()
             if not has_cut and one.is_header and lines and not lines[-1].strip():
@@ -88,6 +95,42 @@ def remove_table(text: str, path: Path) -> str:
     if has_cut and is_ours and not held and not text.endswith("\n"):  # as it was appended to an end without a newline
         rest = rest.removesuffix("\n").removesuffix("\r")
     return rest
+
+
+def _replace_inline(statements: Sequence[Statement], path: Path, values: Mapping[str, Any] | None) -> str | None:
+    """The text with a table, or without it, inside the braces of `parent = { … }`; None where no line is so."""
+    at = next((at for at, one in enumerate(statements) if not one.is_header and one.path == path[:-1] != ()), None)
+    found = split_key(statements[at].text) if at is not None else None
+    if at is None or found is None or not found[1].lstrip().startswith("{"):
+        return None
+    line, rest = statements[at].text, found[1]
+    begin = rest.index("{") + 1
+    end = next(place for place, sign in enumerate(rest) if sign == "}" and read_toml(f"_ = {rest[: place + 1]}"))
+    pairs = _split_pairs(rest[begin:end])
+    tail = pairs[-1][len(pairs[-1].rstrip()) :] if pairs else ""
+    kept = [pair for pair in pairs if _key_of(pair) != path[-1]]
+    if values is not None:
+        kept.append(f"{' ' if kept else tail}{toml_key(path[-1:])} = {toml_value(values)}")
+    if kept:
+        kept = [*(pair.rstrip() for pair in kept[:-1]), kept[-1].rstrip() + tail]
+    fresh = f"{line[: len(line) - len(rest)]}{rest[:begin]}{','.join(kept)}{rest[end:]}"
+    return "".join([*(one.text for one in statements[:at]), fresh, *(one.text for one in statements[at + 1 :])])
+
+
+def _split_pairs(inside: str) -> list[str]:
+    """What stands between the braces of an inline table, pair by pair, without the commas."""
+    pairs: list[str] = []
+    begin = 0
+    for place in (*(place for place, sign in enumerate(inside) if sign == ","), len(inside)):
+        if read_toml(f"_ = {{{inside[begin:place]}}}"):  # else the comma stands inside of a value
+            pairs.append(inside[begin:place])
+            begin = place + 1
+    return pairs
+
+
+def _key_of(pair: str) -> str:
+    key = split_key(pair.lstrip())
+    return key[0][0] if key is not None else ""
 
 
 def _read_statements(text: str) -> list[Statement]:

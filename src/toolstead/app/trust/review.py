@@ -9,7 +9,9 @@ and instructions the size is shown, and the difference.
 from __future__ import annotations
 
 import difflib
+import re
 import textwrap
+import warnings
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
@@ -20,6 +22,7 @@ import msgspec
 from toolstead.adapters.claude.launch import CLAUDE_TOOLS
 from toolstead.app.agent_reading import create_reader, find_scope
 from toolstead.app.layers import read_document
+from toolstead.app.masks import MASK
 from toolstead.app.settings_check import check_depth, checked_leaves
 from toolstead.app.trust.approvals import Difference
 from toolstead.app.trust.snapshot import PinnedFile, Snapshot
@@ -39,6 +42,7 @@ _MOST_DIFFS = 10 * MOST_DIFF_LINES
 _WIDTH = 76
 _MOST_COMPARED = 2_000
 _CONFIG = ".toolstead/config.toml"
+_TOKEN_LINE = re.compile(r"""(\btoken\s*=\s*)("[^"]+"|'[^']+')""")
 _DETAILS = {
     "allowScript": "values that are run as code",
     "allowLeadingDash": "values that may be options",
@@ -133,11 +137,31 @@ def _review_decisive(path: str, data: bytes) -> Lines | None:
         return _review_settings(data)
     if (scope := find_scope(path)) is not None:
         return _review_agent(path, data, scope)
+    if _is_plugin(path) and (fault := _find_syntax_error(data)):
+        lines = _count_lines(PinnedFile(data=data))
+        return iter((f"Python that cannot be loaded: {lines}", f"error: {fault}"))
     return None
 
 
+def _is_plugin(path: str) -> bool:
+    return path.startswith(".toolstead/plugins/") and path.endswith(".py")
+
+
+def _find_syntax_error(data: bytes) -> str:
+    """Why Python code cannot be loaded, as far as compiling it says so; it is never run here. Empty where it can."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are for the author, when it is loaded
+        try:
+            compile(data, "plugin", "exec", dont_inherit=True)
+        except SyntaxError as error:
+            return f"line {error.lineno}: {error.msg}"
+        except (ValueError, RecursionError, MemoryError) as error:
+            return f"{type(error).__name__}: {error}"
+    return ""
+
+
 def _describe_file(path: str, file: PinnedFile) -> str:
-    if path.startswith(".toolstead/plugins/") and path.endswith(".py"):
+    if _is_plugin(path):
         return f"Python that would run inside Toolstead: {_count_lines(file)}"
     return _count_lines(file)
 
@@ -265,10 +289,15 @@ def _review_settings(data: bytes) -> Lines:
     try:
         table, origin_of = read_document(Path(_CONFIG), data)
         check_depth(table, origin_of)
-        yield from (f"sets  {key} = {value!r}" for key, value in _walk_leaves(table, ""))
+        yield from (f"sets  {key} = {_mask_token(key, value)!r}" for key, value in _walk_leaves(table, ""))
         checked_leaves(table, origin_of)
     except SettingsError as error:
         yield from (_Refusal(line) for line in str(error).splitlines())
+
+
+def _mask_token(key: str, value: Any) -> Any:
+    """The value as it is shown: a profile's token gives a client something, and changes nothing of what is run."""
+    return MASK if key.startswith("profiles.") and key.endswith(".token") and value else value
 
 
 def _walk_leaves(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
@@ -309,7 +338,8 @@ def _diff_file(path: str, before: bytes, snapshot: Snapshot, changes: Difference
         return
     differences = _diff_lines(old, new)
     if (first := next(differences, None)) is not None:
-        yield from chain((f"--- approved/{path}", f"+++ now/{path}", first), differences)
+        lines = chain((f"--- approved/{path}", f"+++ now/{path}", first), differences)
+        yield from (_TOKEN_LINE.sub(rf"\1{MASK}", line) for line in lines) if path == _CONFIG else lines
 
 
 def _diff_lines(old: list[str], new: list[str]) -> Lines:

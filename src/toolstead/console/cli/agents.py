@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from toolstead.console.cli.columns import render_table
 from toolstead.console.cli.group import (
@@ -27,7 +28,7 @@ from toolstead.console.cli.group import (
     terminal_width,
 )
 from toolstead.console.cli.invocation import CommandContext
-from toolstead.errors import ToolsteadError
+from toolstead.errors import ToolsteadError, UnknownAgentError
 
 if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 40
 """Tools that are named without being asked for."""
+_STALE = "a process that read such a file while it was good, such as a running server, goes on with that version"
 _NO_PLACES = ("default", "chosen: ", "none is available: ")
 """How origins begin that are no place where a value is set."""
 
@@ -66,9 +68,11 @@ async def list_agents(stead: Toolstead, *, as_json: bool) -> None:
         for agent in known.catalogue.agents.values()
     ]
     click.echo("\n".join(render_table(("NAME", "FROM", "DESCRIPTION"), rows, width=table_width())))
-    for finding in findings:
-        if finding.severity == "error":
-            click.echo(describe_finding(finding), err=True)
+    errors = [describe_finding(finding) for finding in findings if finding.severity == "error"]
+    for error in errors:
+        click.echo(error, err=True)
+    if errors:
+        click.echo(f"note: {_STALE}", err=True)
 
 
 @agents.command("show", epilog=examples("toolstead agents show main", "toolstead agents show main --tools"))
@@ -78,8 +82,17 @@ async def list_agents(stead: Toolstead, *, as_json: bool) -> None:
 @stead_command
 async def show_agent(stead: Toolstead, *, name: str, with_tools: bool, as_json: bool) -> None:
     """Show one agent: what it runs with, where each value comes from, and its tools."""
+    from toolstead.agents.catalogue import describe_finding
+
     known = await stead.agents()
-    agent = known.read_agent(name)
+    try:
+        agent = known.read_agent(name)
+    except UnknownAgentError:
+        faults = [one for one in known.find_findings() if one.severity == "error" and Path(one.source).stem == name]
+        if not faults:
+            raise
+        why = "\n".join(map(describe_finding, faults))
+        raise ToolsteadError(f"agent {name!r} cannot be loaded; {_STALE}\n{why}") from None
     values, reasons = stead.explain_agent(agent), known.explain_tools(agent)
     if as_json:
         effective = [value.to_json() for value in values]
@@ -93,6 +106,7 @@ async def show_agent(stead: Toolstead, *, name: str, with_tools: bool, as_json: 
     click.echo("\nRuns with")
     for value in values:
         _print_value(value)
+    _print_checks(agent)
     if with_tools:
         click.echo("\nTools")
         wide = max((len(one.name) for one in reasons), default=0)
@@ -212,6 +226,30 @@ def _print_next(name: str, path: Path, *, in_project: bool) -> None:
 def _describe_place(agent: Agent) -> str:
     place = {"builtin": "built in", "claude": ".claude/agents"}.get(agent.scope, agent.scope)
     return f"{place}, stale" if agent.stale else place
+
+
+def _print_checks(agent: Agent) -> None:
+    """What a task that is delegated to it has to pass, and the tools that its file defines."""
+    checks = [json.dumps(msgspec.to_builtins(gate), ensure_ascii=False) for gate in agent.gates]
+    if agent.result_schema is not None:
+        checks.append(f"result_schema {json.dumps(agent.result_schema, ensure_ascii=False)}")
+    if checks:
+        click.echo("\nA task has to pass")
+    for check in checks:
+        echo_text(textwrap.fill(check, terminal_width(), initial_indent="  ", subsequent_indent="    "))
+    if agent.custom_tools:
+        click.echo("\nTools of its own, each a prompt")
+    for tool in agent.custom_tools:
+        names = ", ".join(tool.input_schema.get("properties", {})) or "no parameters"
+        more = "".join(
+            (
+                f"; model {tool.model}" if tool.model else "",
+                "; its answer has to fit a schema" if tool.result_schema is not None else "",
+                "; answers are reused" if tool.cache else "",
+            )
+        )
+        line = f"{tool.name} ({names}): {tool.description}{more}"
+        echo_text(textwrap.fill(line, terminal_width(), initial_indent="  ", subsequent_indent="    "))
 
 
 def _print_value(value: EffectiveValue) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -162,7 +163,9 @@ class ApprovalPrompts:
             return
         self._known[question.id] = waiting = _Waiting(question, self._approvals)
         if not has_terminal():
-            click.echo(_describe_wait(question), err=True)
+            text = _describe_wait(question)
+            wrapped = _wrap_lines(text, terminal_width() - 1, by_words=True) if sys.stderr.isatty() else [text]
+            click.echo("\n".join(wrapped), err=True)
             return
         self._queue.put_nowait(waiting)
         if self._asking is None or self._asking.done():
@@ -285,13 +288,14 @@ def _show_problems(problems: Iterable[str]) -> None:
 
 def _show_question(question: Question) -> None:
     left = question.expires_at - time.time()
+    question_line = f"{question.asker} asks you to approve a call: {question.why}"
     click.echo(
-        "\n".join(_wrap_lines(f"{question.asker} asks you to approve a call: {question.why}", terminal_width())),
+        "\n".join(_wrap_lines(question_line, terminal_width(), by_words=True)),
         err=True,
     )
     _show_call(question, None, most=MOST_LINES)
     limit = f"; no answer in {describe_seconds(left)} is a no" if left > 0 else ""
-    click.echo(paint_text(f"  y allows, n denies, e edits the arguments{limit}", "dim"), err=True)
+    click.echo(paint_text(f"  y allows, n denies, e edits, v shows all of it{limit}", "dim"), err=True)
 
 
 def _show_call(question: Question, edited: Mapping[str, Any] | None, *, most: int | None) -> None:
@@ -313,7 +317,7 @@ def render_call(tool: str, arguments: Mapping[str, Any]) -> list[str]:
     return [f"  {first.replace(name, paint_text(name, 'name'), 1)}", *(f"  {line}" for line in others)]
 
 
-def _wrap_lines(text: str, width: int) -> list[str]:
+def _wrap_lines(text: str, width: int, *, by_words: bool = False) -> list[str]:
     lines: list[str] = []
     for line in text.split("\n"):
         rest = line.replace("\t", "    ")
@@ -321,6 +325,8 @@ def _wrap_lines(text: str, width: int) -> list[str]:
             cut = width
             while measure_text(rest[:cut]) > width:
                 cut -= 1
+            if by_words and " " in rest[:cut].strip():
+                cut = rest.rindex(" ", 0, cut) + 1
             lines.append(rest[:cut])
             rest = rest[cut:]
         lines.append(rest)

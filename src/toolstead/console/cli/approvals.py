@@ -72,7 +72,8 @@ async def list_approvals(client: SteadClient, *, as_json: bool) -> None:
         echo_json({"approvals": found})
         return
     if not found:
-        click.echo("no call waits for a person", err=True)
+        where = f"the server at {client.url}" if client.url else f"no server of this project runs; {client.database}"
+        click.echo(f"no call waits for a person (looked at: {where})", err=True)
         return
     shown = _shorten_ids([approval["id"] for approval in found])
     for approval in found:

@@ -45,6 +45,7 @@ def ask_at_terminal(snapshot: Snapshot) -> bool:
         try:
             typed = read_answer(f"Trust {files}? [y/N]: ")
         except KeyboardInterrupt:
+            click.echo("", err=True)  # the line of the question ends here
             raise click.Abort from None
         if typed is None:
             click.echo("", err=True)

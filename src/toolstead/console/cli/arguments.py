@@ -32,6 +32,10 @@ def _from_input(given: str) -> dict[str, Any]:
 
 
 def _read_pair(pair: str, schema: JSONSchema) -> tuple[str, Any]:
+    if pair.lstrip().startswith("{"):
+        raise click.UsageError(
+            f"{pair[:200]!r}: write --input before a JSON object; else arguments look like key=value"
+        )
     key, sign, text = pair.partition("=")
     if not sign or not key:
         raise click.UsageError(f"{pair!r}: arguments look like key=value, or key:=JSON")

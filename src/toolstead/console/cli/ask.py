@@ -10,9 +10,17 @@ from typing import Any
 
 import click
 
-from toolstead.app.client import SteadClient
+from toolstead.app.client import LostAnswerError, SteadClient
 from toolstead.console.cli.approval_prompt import ApprovalPrompts
-from toolstead.console.cli.group import common_options, echo_json, echo_text, examples, run_with_client, url_option
+from toolstead.console.cli.group import (
+    FAILED,
+    common_options,
+    echo_json,
+    echo_text,
+    examples,
+    run_with_client,
+    url_option,
+)
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.console.cli.run_output import RunOutput
 from toolstead.console.cli.thread_choice import describe_thread, find_answerer, find_last_thread, find_thread
@@ -70,7 +78,11 @@ def ask(invocation: CommandContext, *, words: tuple[str, ...], as_json: bool, ur
         thread_id = await find_thread_id(client, goes_on=goes_on, thread=thread)
         answerer = await find_answerer(client, given, thread_id)
         output = RunOutput(url=client.url, answerer=answerer, shows=not as_json or sys.stderr.isatty())
-        run = await perform_run(client, output, prompt, thread_id=thread_id, **given)
+        try:
+            run = await perform_run(client, output, prompt, thread_id=thread_id, **given)
+        except LostAnswerError as error:
+            echo_text(f"toolstead: {error}", err=True, kind="bad")
+            return FAILED
         if as_json:
             output.end_early()
             echo_json(run)

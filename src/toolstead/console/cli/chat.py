@@ -173,8 +173,8 @@ class Chat:
         command = read_command(text)
         try:
             if command is None:
-                self._note_slip(text)
-                await self._ask(text)
+                if not self._refuse_slip(text):
+                    await self._ask(text)
             else:
                 await self._obey(*command)
         except ToolsteadError as error:
@@ -182,11 +182,14 @@ class Chat:
         if self.reader.is_terminal:
             click.echo(err=True)  # the next prompt stands apart
 
-    def _note_slip(self, text: str) -> None:
-        """A word that is nearly a command goes to the model as typed; a person is shown which one it nearly is."""
+    def _refuse_slip(self, text: str) -> bool:
+        """Whether it is nearly a command, which is not sent: a person is shown which one, and how it is sent."""
         word = text.split(maxsplit=1)[0]
         if self.reader.is_terminal and _SLIP.fullmatch(text) and (hint := suggest(word, sorted(_WORDS))):
-            echo_text(f"{word} is no command, so it is sent to the model; {hint}", err=True, kind="warning")
+            line = f"{word} is no command, and was not sent; {hint} With a space before it, it is sent as it is"
+            echo_text(click.wrap_text(line, terminal_width() - 1, "", "  "), err=True, kind="warning")
+            return True
+        return False
 
     async def _ask(self, text: str) -> None:
         """Ask the agent. Ctrl-C ends the run and not the conversation."""

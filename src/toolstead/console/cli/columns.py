@@ -9,7 +9,7 @@ from toolstead.console.cli.colour import paint_text
 from toolstead.schema.visible import escape_unseen
 
 NARROWEST_COLUMN = 20
-"""The last column of a table gets so much room at least, however narrow the terminal is."""
+"""The last column of a table gets so much room at least, or a line of its own."""
 
 _EMOJI_STYLE = "\ufe0f"
 
@@ -54,13 +54,16 @@ def render_table(
     Args:
         head: The titles of the columns.
         rows: The cells; what cannot be seen in them is escaped.
-        width: The last column is cut to fit into so many columns; None, as in a pipe, cuts nothing.
+        width: The last column is cut to fit into so many columns, or stands on a line of its own where hardly any are
+            left for it; None, as in a pipe, cuts nothing.
         dimmed: The rows, counted from 0, that matter less than the others.
         right: The columns, counted from 0, that stand to the right: numbers.
     """
     texts = [[escape_unseen(" ".join(cell.split()), "prose") for cell in row] for row in (head, *rows)]
     widths = [max(map(measure_text, column)) for column in zip(*texts, strict=True)][:-1]
-    room = None if width is None else max(width - sum(widths) - 2 * len(widths), NARROWEST_COLUMN)
+    left = None if width is None else width - sum(widths) - 2 * len(widths)
+    is_broken = width is not None and left is not None and left < NARROWEST_COLUMN and sum(widths) > 0
+    room = max(width - 2, NARROWEST_COLUMN) if width is not None and is_broken else left
     lines: list[str] = []
     for number, (*cells, last) in enumerate(texts):
         padded = [
@@ -68,10 +71,10 @@ def render_table(
             for column, (cell, size) in enumerate(zip(cells, widths, strict=True))
         ]
         padded.append(fit_text(last, room))
-        if number == 0 or number - 1 in dimmed:
-            lines.append(paint_text("  ".join(padded).rstrip(), "dim"))
-        else:
-            lines.append("  ".join([paint_text(padded[0], "name"), *padded[1:]]).rstrip())
+        is_dim = number == 0 or number - 1 in dimmed
+        below = [f"  {padded.pop()}"] if is_broken else []
+        first = "  ".join(padded) if is_dim else "  ".join([paint_text(padded[0], "name"), *padded[1:]])
+        lines += [paint_text(line.rstrip(), "dim") if is_dim else line.rstrip() for line in (first, *below)]
     return lines
 
 

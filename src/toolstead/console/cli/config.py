@@ -10,7 +10,8 @@ import click
 import msgspec
 
 from toolstead.app.config_file import ConfigFile, find_path, list_layers
-from toolstead.app.layers import Explained
+from toolstead.app.database import describe_database, find_database_file
+from toolstead.app.layers import Explained, parse_value
 from toolstead.app.masks import mask_value
 from toolstead.app.server_file import ServerFile
 from toolstead.app.toml_text import toml_key, toml_value
@@ -70,15 +71,16 @@ def set_value(invocation: CommandContext, *, key: str, value: str, scope: str, a
 
     VALUE is TOML (30, true, '["a", "b"]'); a word that is no TOML value is text.
     """
-    file = _choose_file(invocation, scope)
-    written = file.set_value(key, value)
-    _report_change(invocation, file, key, written=written, as_json=as_json)
-    path = find_path(key)
+    file, path, slip = _choose_file(invocation, scope), find_path(key), ""
     if path[0] == "plugins" and len(path) > 1:
         with claim_output():
-            slip = invocation.find_plugin_defaults().find_slip(path, written)
-        if slip:
-            click.echo(f"note: {slip}", err=True)
+            defaults = invocation.find_plugin_defaults()
+            defaults.check_value(path, parse_value(value))
+        slip = defaults.find_name(path[1])
+    written = file.set_value(key, value)
+    _report_change(invocation, file, key, written=written, as_json=as_json)
+    if slip:
+        click.echo(f"note: {slip}", err=True)
 
 
 @config.command("unset", epilog=examples("toolstead config unset runtime.model"))
@@ -108,9 +110,12 @@ def show_paths(invocation: CommandContext, *, only_user: bool, as_json: bool) ->
         return
     layers = list_layers(places)
     if as_json:
-        click.echo(_encode_json({"layers": msgspec.to_builtins(layers)}))
+        click.echo(_encode_json({"layers": msgspec.to_builtins(layers), "database": describe_database(places)}))
         return
     rows = [(layer.name, layer.state, layer.path) for layer in layers]
+    file = find_database_file(places)
+    state = "set" if file is None else "there" if file.exists() else "not there"
+    rows.append(("database", state, describe_database(places)))
     click.echo("\n".join(render_table(("LAYER", "STATE", "WHERE"), rows, width=None)))
 
 
@@ -152,6 +157,12 @@ def explain(invocation: CommandContext, key: str | None, as_json: bool) -> None:
 
     KEY is one setting (tools.timeout) or a section (tools); without it all are shown.
     """
+    if key == "TOOLSTEAD_DATABASE_URL":
+        places = invocation.find_places()
+        origin = "default" if find_database_file(places) else f"environment {key}"
+        value = describe_database(places)
+        click.echo(_encode_json({"database": value, "origin": origin}) if as_json else f"{value}  ({origin})")
+        return
     explained = invocation.load().explain_values()
     if key is not None and key.startswith("plugins."):
         name = find_path(key)[1]
@@ -168,6 +179,9 @@ def explain(invocation: CommandContext, key: str | None, as_json: bool) -> None:
             for setting, value in defaults.items()
             if ("plugins", name, setting) not in given
         ]
+    if key is None or key.startswith("plugins"):
+        with claim_output():
+            invocation.mention_tables()
     shown = _choose_values(explained, key)
     if as_json:
         click.echo(_as_json(shown))

@@ -32,6 +32,8 @@ from toolstead.app.places import find_places, named_tools_folder
 from toolstead.console.cli.colour import paint_text
 from toolstead.console.cli.connections import (
     describe_entry,
+    describe_switch,
+    find_others,
     list_clients,
     remove_everywhere,
     shorten_path,
@@ -250,6 +252,7 @@ def _print_change(request: Request, *, remove: bool) -> int:
 
 def _add_entry(invocation: CommandContext, request: Request) -> int:
     place, proof = request.place, None
+    is_found = bool(place.client.find_trace(request.home))  # before our file is a trace
     plan = partial(plan_connection, place, request.target, is_free=request.is_free)
     change = plan()  # what cannot be changed is said before anything is started
     target = read_target(change.entry or {}) or request.target
@@ -262,11 +265,13 @@ def _add_entry(invocation: CommandContext, request: Request) -> int:
     written = read_entry(place)
     if written != change.entry:
         raise ClientConfigError(f"{place.path} was written, and holds something else by now; try again")
+    notes = [] if is_found else [f"{place.client.title} was not found on this machine; it reads this once it is here."]
+    notes += _note_broken(invocation, request, target) if proof is not None else []
+    notes += _find_notes(request, change, target)
     if request.as_json:
-        notes = _find_notes(request, change, target)
         echo_json({**_as_answer(request, change, copy, target, proof), "notes": notes})
     else:
-        _report_connection(request, change, copy, target, proof)
+        _report_connection(request, change, copy, target, proof, notes=notes)
     return DONE
 
 
@@ -307,7 +312,7 @@ def _put_own_first(request: Request, names: Sequence[str]) -> list[str]:
 
 
 def _report_connection(
-    request: Request, change: Change, copy: Path | None, target: Target, proof: Proof | None
+    request: Request, change: Change, copy: Path | None, target: Target, proof: Proof | None, *, notes: Sequence[str]
 ) -> None:
     place = request.place
     where = "for all your projects" if place.scope == "user" else f"in {request.shorten_path(request.folder)}"
@@ -323,21 +328,35 @@ def _report_connection(
     if copy is not None:
         echo_text(f"  before {request.shorten_path(copy)}")
     click.echo("")
-    for note in _find_notes(request, change, target):
+    for note in notes:
         echo_text(f"Note: {note}")
     echo_text(f"{place.client.next_step}.")
-    more = f" --name {place.name}" if place.name != OURS else ""
-    more += " --scope project" if place.scope == "project" else ""
-    echo_text(f"Undo: toolstead connect {place.client.name}{more} --remove")
+    echo_text(f"Undo: {place.removal_command}")
+
+
+def _note_broken(invocation: CommandContext, request: Request, target: Target) -> list[str]:
+    """What is wrong in the tool files that the command serves: their tools are missing in it."""
+    if target.url or target.python_file:
+        return []
+    from toolstead.tools.sources.json_files import describe_problem
+
+    loaded = invocation.make_stead(ask=False).read_tool_files()
+    problems = [problem for file in loaded for problem in file.problems]
+    if not problems:
+        return []
+    found = describe_problem(problems[0]).replace(f"{request.home.folder}/", "~/")
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return [f"not every tool is there: {found}{more}. After a fix: toolstead tools check"]
 
 
 def _find_notes(request: Request, change: Change, target: Target) -> list[str]:
     """What a person should know about what was written."""
     notes: list[str] = []
     client, entry = request.place.client, change.entry or {}
-    if entry.get("enabled") is False or entry.get("disabled") is True:
-        key = "enabled = false" if "enabled" in entry else "disabled = true"
-        notes.append(f"the entry says {key}, so {client.title} does not use it until you change that.")
+    if off := describe_switch(entry):
+        notes.append(f"the entry says {off}, so {client.title} does not use it until you change that.")
+    if client.free_entry and client.free_entry.items() <= entry.items():
+        notes.append(f"{client.title} calls the tools without asking you; that stays so until --remove.")
     if client.name == "codex" and "default_tools_approval_mode" not in (change.entry or {}):
         notes.append(
             "`codex exec` has no person to ask, and calls only tools that say that they only read (`annotations`,"
@@ -375,21 +394,28 @@ def _describe_stronger(request: Request, *, is_removal: bool = False) -> list[st
 
 
 def _remove_entry(request: Request) -> int:
-    place = request.place
+    place, title = request.place, request.place.client.title
     change, copy = write_lately(place, partial(plan_removal, place))
+    others = find_others(place, request.home, request.folder)
     if request.as_json:
-        echo_json(_as_answer(request, change, copy, None, None))
-    elif change.before is None:
-        echo_text(f"{place.client.title} was not connected: {request.shorten_path(place.path)} has no {place.name!r}.")
+        still = [{"name": other.name, "scope": other.scope, "file": str(other.path)} for other in others]
+        echo_json({**_as_answer(request, change, copy, None, None), "stillConnected": still})
+        return DONE
+    if change.before is None:
+        said = f"{place.name!r} was" if others else f"{title} was"
+        echo_text(f"{said} not connected: {request.shorten_path(place.path)} has no {place.name!r}.")
     else:
-        gone = "was removed: it held nothing else" if change.data is None else "has everything else as it was"
-        click.echo(paint_text(f"{place.client.title} is not connected any more.", "good"))
-        echo_text(f"  file   {request.shorten_path(place.path)} {gone}")
+        gone = f"{place.name!r} was taken out of {title}." if others else f"{title} is not connected any more."
+        click.echo(paint_text(gone, "good"))
+        left = "was removed: it held nothing else" if change.data is None else "has everything else as it was"
+        echo_text(f"  file   {request.shorten_path(place.path)} {left}")
         if copy is not None:
             echo_text(f"  before {request.shorten_path(copy)}")
-    if not request.as_json:
-        for note in _describe_stronger(request, is_removal=True):
-            echo_text(f"Note: {note}")
+        echo_text("Sessions that are open keep it until they end.")
+    for other in others:
+        echo_text(f"Still connected: {other.name} ({other.removal_command})")
+    for note in _describe_stronger(request, is_removal=True):
+        echo_text(f"Note: {note}")
     return DONE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from toolstead.app.connect.plan import (
 from toolstead.app.connect.target import read_target
 from toolstead.console.cli.colour import paint_text
 from toolstead.console.cli.columns import render_table
-from toolstead.console.cli.group import DONE, FAILED, echo_json, echo_text, table_width
+from toolstead.console.cli.group import DONE, FAILED, echo_json, echo_text
 from toolstead.errors import ClientConfigError
 
+_WHERE = {"project": ("this project",), "local": ("this project, counts instead",)}
 _TRIES = 5
 """How often a file is read again that its program writes at the same moment."""
 
@@ -39,6 +41,25 @@ def describe_entry(entry: Mapping[str, Any]) -> str:
     """What an entry starts or reaches."""
     target = read_target(entry)
     return target.describe() if target is not None else "neither a command nor an address"
+
+
+def describe_switch(entry: Mapping[str, Any]) -> str:
+    """What in an entry switches it off; empty where nothing does."""
+    if entry.get("enabled") is False:
+        return "enabled = false"
+    return "disabled = true" if entry.get("disabled") is True else ""
+
+
+def find_others(place: Place, home: Home, project: Path) -> list[Place]:
+    """The other entries that lead a client to Toolstead, for all projects and for this one."""
+    others: list[Place] = []
+    for scope in _scopes_of(place.client):
+        with suppress(ClientConfigError):  # of another file than the one that was changed
+            for other, entry in find_entries(place.client, scope, home, project):
+                target = read_target(entry)
+                if other != place and target is not None and target.is_ours:
+                    others.append(other)
+    return others
 
 
 def write_lately(place: Place, plan: Callable[[], Change]) -> tuple[Change, Path | None]:
@@ -105,8 +126,12 @@ def list_clients(home: Home, project: Path, name: str, *, as_json: bool) -> int:
     if as_json:
         echo_json({"clients": listed})
         return DONE
-    rows = [[item["client"], "yes" if item["found"] else "no", _say_state(item)] for item in listed]
-    for line in render_table(["CLIENT", "FOUND", "CONNECTED"], rows, width=table_width()):
+    rows = [
+        [item["client"] if not number else "", ("yes" if item["found"] else "no") if not number else "", line]
+        for item in listed
+        for number, line in enumerate(_describe_state(item, home))
+    ]
+    for line in render_table(["CLIENT", "FOUND", "CONNECTED"], rows, width=None):  # a path that is cut is of no use
         click.echo(line)
     for item in listed:
         if "problem" in item:
@@ -149,6 +174,7 @@ def _describe_connection(place: Place, entry: Mapping[str, Any]) -> dict[str, An
         "file": str(place.path),
         "leadsTo": target.describe() if target is not None else "",
         "missing": target.missing_program if target is not None else "",
+        "off": describe_switch(entry),
     }
 
 
@@ -157,14 +183,15 @@ def _is_open(item: Mapping[str, Any]) -> bool:
     return "problem" not in item and all(one["missing"] for one in item["connections"])
 
 
-def _say_state(item: Mapping[str, Any]) -> str:
-    said: list[str] = []
+def _describe_state(item: Mapping[str, Any], home: Home) -> list[str]:
+    """A line for each connection of a client: the entry's name, and what it leads to."""
+    lines: list[str] = []
     for one in item["connections"]:
-        if one["missing"]:
-            said.append(f"not any more: {one['missing']} is gone")
-        else:
-            where = {"project": " (this project)", "local": " (this project, counts instead)"}.get(one["scope"], "")
-            said.append(f"{one['leadsTo']}{where}")
+        notes = [*_WHERE.get(one["scope"], ()), *((f"off: {one['off']}",) if one["off"] else ())]
+        name = f"{one['name']} ({', '.join(notes)})" if notes else one["name"]
+        leads = one["leadsTo"] or "neither a command nor an address"
+        gone = f"not any more: {shorten_path(Path(one['missing']), home)} is gone" if one["missing"] else ""
+        lines.append(f"{name}: {gone or leads.replace(f'{home.folder}/', '~/')}")
     if "problem" in item:
-        said.append("unknown, see below")
-    return "; ".join(said) or "no"
+        lines.append("unknown, see below")
+    return lines or ["no"]

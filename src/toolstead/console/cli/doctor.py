@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from toolstead.app.client import HttpClient
+from toolstead.app.database import describe_database, find_database_fault
 from toolstead.app.doctor import DoctorFinding, DoctorReport, ServerFinding, examine_review, examine_setup
 from toolstead.app.keys import user_keys
 from toolstead.app.places import Places
@@ -61,7 +62,9 @@ def doctor(invocation: CommandContext, as_json: bool) -> int:
     known = ServerFile(places.data).find_server(places.project)
     server = None if known is None else invocation.run(_examine_server(known))
     delegates = invocation.run(_examine_delegates(places, settings.multi_agent.agents))
-    report = msgspec.structs.replace(report, review=review, server=server, delegates=delegates)
+    fault = invocation.run(find_database_fault())
+    database = f"{describe_database(places)}{f': does not answer: {fault}' if fault else ''}"
+    report = msgspec.structs.replace(report, review=review, server=server, delegates=delegates, database=database)
     console = "" if known is None else _describe_console(known)
     click.echo(
         json.dumps(report.to_json(), indent=2, ensure_ascii=False) if as_json else _render_report(report, console)
@@ -89,6 +92,7 @@ def _render_report(report: DoctorReport, console: str) -> str:
     lines += _describe_runtime(choice.name, choice.why)
     if report.model is not None:
         lines.append(f"model     {report.model}")
+    lines += _wrap_text(f"database  {report.database}", " " * 10)
     lines += (
         _render_section("runtimes", report.runtimes)
         + _render_section("models", report.models)

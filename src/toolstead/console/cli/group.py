@@ -12,10 +12,11 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -23,6 +24,7 @@ import click
 from toolstead.console.cli.colour import Kind, paint_text
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.console.cli.own_output import find_output
+from toolstead.console.cli.standard_streams import OutputError
 from toolstead.errors import ToolsteadError
 from toolstead.nearest_names import suggest
 from toolstead.schema.visible import escape_unseen, is_plain
@@ -39,7 +41,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Tools": {
         "tools": "List, show, call, write and switch tools.",
         "mcp": "Serve MCP on stdin and stdout.",
-        "serve": "Serve the tools over HTTP: REST and MCP.",
+        "serve": "Serve the tools and the console: REST, MCP, a page.",
     },
     "Agents": {
         "ask": "Ask an agent, and print its answer as it comes.",
@@ -73,7 +75,13 @@ _VERBOSE = "Log more to stderr; twice for everything."
 
 
 class CommandGroup(click.Group):
-    """A group of commands: an unknown one is answered with the nearest, and its page cuts no sentence."""
+    """A group of commands: an unknown one is answered with the nearest, and its page cuts no sentence.
+
+    Attributes:
+        known_elsewhere: What to say about words that people try, and that are no commands.
+    """
+
+    known_elsewhere: Mapping[str, str] = MappingProxyType({})
 
     def describe_commands(self) -> dict[str, str]:
         """Each command with a line about it."""
@@ -85,7 +93,9 @@ class CommandGroup(click.Group):
         """Find a command, suggesting the nearest for an unknown one."""
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
-            hint = suggest(args[0], known, otherwise=f"there are: {', '.join(known)}.")
+            hint = self.known_elsewhere.get(args[0]) or suggest(
+                args[0], known, otherwise=f"there are: {', '.join(known)}."
+            )
             ctx.fail(f"no such command {args[0]!r}. {hint[:1].upper()}{hint[1:]}")
         return super().resolve_command(ctx, args)
 
@@ -101,6 +111,8 @@ class CommandGroup(click.Group):
 
 class LazyGroup(CommandGroup):
     """The group of all commands, which are imported only when they run."""
+
+    known_elsewhere = MappingProxyType({"disconnect": "Write it so: toolstead connect CLIENT --remove"})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All commands, in the order of their use."""
@@ -302,6 +314,16 @@ def examples(*lines: str) -> str:
     return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
 
 
+class WholeNumber(click.IntRange):
+    """A number within limits, under a name that a person reads: "'x' is not a valid whole number."."""
+
+    name = "whole number"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """What stands for the number in the help."""
+        return "N"
+
+
 def count_noun(number: int, noun: str) -> str:
     """`1 file`, `2 files`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
@@ -340,6 +362,9 @@ def run(arguments: list[str] | None, command: click.Command = cli) -> int:
         return WRONG_USAGE
     except BrokenPipeError:
         sys.stderr.close()
+        return FAILED
+    except OutputError as error:
+        click.echo(f"toolstead: {error}", err=True)
         return FAILED
     return status if isinstance(status, int) else DONE
 

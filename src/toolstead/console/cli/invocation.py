@@ -120,6 +120,15 @@ class CommandContext:
         if found is not None and len(found[0]) > 1 and (slip := self.find_plugin_defaults().find_name(found[0][1])):
             print(f"note: --set {override.partition('=')[0]}: {slip}", file=sys.stderr)
 
+    def mention_tables(self) -> None:
+        """Name each `[plugins.NAME]` of the settings that no plugin here is called, with the nearest one."""
+        if not (tables := self.load().settings.plugins):
+            return
+        known = self.find_plugin_defaults()
+        for name in tables:
+            if slip := known.find_name(name):
+                print(f"note: [plugins.{name}] in the settings: {slip}", file=sys.stderr)
+
     def _make_stead_of_file(self, path: Path, *, watch: bool) -> Toolstead:
         """A stead with the tools of a Python file alone; or the file's own, with its tools.
 

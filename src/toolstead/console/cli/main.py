@@ -10,6 +10,7 @@ import logging
 import sys
 
 from toolstead.console.cli.invocation import leave_process
+from toolstead.console.cli.standard_streams import flush_output, prepare_streams
 from toolstead.console.cli.stdio import plainly_asked, serve
 from toolstead.errors import ToolsteadError
 
@@ -20,6 +21,8 @@ def main(arguments: list[str] | None = None) -> None:
     Args:
         arguments: The command line; that of the process unless given.
     """
+    if arguments is None:
+        prepare_streams()
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
     if arguments is not None:
         sys.exit(_status_of(arguments))
@@ -27,6 +30,9 @@ def main(arguments: list[str] | None = None) -> None:
         status = _status_of(sys.argv[1:])
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    if why := flush_output():
+        sys.stderr.write(f"toolstead: {why}\n")
+        status = 1
     leave_process(status)
 
 

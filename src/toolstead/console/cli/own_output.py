@@ -10,6 +10,8 @@ from typing import Any, TextIO
 
 import click
 
+from toolstead.console.cli.standard_streams import wrap_output
+
 _OUTPUT = "toolstead.output"
 
 
@@ -55,7 +57,7 @@ def _move_descriptor(stream: TextIO) -> Generator[TextIO]:
     if not is_moved:
         yield stream
         return
-    moved = os.fdopen(own, "w", encoding=stream.encoding, errors=stream.errors)
+    moved = wrap_output(own, stream)
     try:
         try:
             os.dup2(2, 1)

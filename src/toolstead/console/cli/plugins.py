@@ -19,13 +19,16 @@ from toolstead.console.cli.group import (
     FAILED,
     CommandGroup,
     client_command,
+    common_options,
     count_noun,
     echo_json,
     examples,
     json_option,
+    run_with_client,
     table_width,
     url_option,
 )
+from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import PluginError, RefusedRequestError, ToolsteadError
 from toolstead.nearest_names import suggest
 
@@ -66,9 +69,17 @@ def _plugin_command(command: Callable[..., Coroutine[Any, Any, int | None]]) -> 
 @plugins.command("list", epilog=examples("toolstead plugins list"))
 @json_option
 @url_option
-@_plugin_command
-async def list_plugins(client: SteadClient, *, as_json: bool) -> None:
+@common_options
+def list_plugins(invocation: CommandContext, *, url: str | None, as_json: bool) -> None:
     """List the plugins: those that run, those that are switched off, and those that failed."""
+    if url is None:
+        invocation.mention_tables()
+    run_with_client(invocation, url, functools.partial(_print_plugins, as_json=as_json), level=logging.CRITICAL)
+
+
+async def _print_plugins(client: SteadClient, *, as_json: bool) -> None:
+    if client.url is not None:
+        click.echo(f"by the server at {client.url}", err=True)
     found = await client.list_plugins()
     if as_json:
         echo_json({"plugins": found})
@@ -99,7 +110,7 @@ async def enable_plugin(client: SteadClient, *, name: str, pairs: tuple[str, ...
         if (reason := _read_refusal(error)) is None:
             raise
         outcome = "changed" if before["enabled"] else "enabled"
-        raise ToolsteadError(f"{name} was not {outcome}: {reason} Nothing was changed.") from None
+        raise ToolsteadError(f"{name} was not {outcome}: {reason}") from None
     return _print_outcome(changed, as_json)
 
 
@@ -165,7 +176,7 @@ def _print_outcome(plugin: Mapping[str, Any], as_json: bool) -> int:
 
 
 def render_plugins(found: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
-    """The plugins as lines: name, version, state, tools; what is wrong with one stands below it.
+    """The plugins as lines: name, version, state, tools, hooks; what is wrong with one stands below it.
 
     Without a width, as in a pipe, nothing is cut and each plugin has one line.
     """
@@ -184,6 +195,8 @@ def render_plugins(found: Sequence[Mapping[str, Any]], width: int | None) -> lis
         version = _cut_text(plugin["version"], versions)
         head = f"{plugin['name']:<{names}}  {version:<{versions}}  {plugin['state']:<{_WIDEST_STATE}}  "
         tools = ", ".join(plugin["tools"])
+        if plugin.get("hooks"):
+            tools += f"{'; ' if tools else ''}hooks: {', '.join(plugin['hooks'])}"
         if beside and tools:
             lines += _wrap_text(tools, width, head, " " * margin)
         else:

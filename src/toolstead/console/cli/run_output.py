@@ -74,6 +74,7 @@ class RunOutput:
         self._answer = _AnswerText(self._status)
         self._answerer = "the model"
         self._tools: dict[str, str] = {}
+        self._questions: dict[str, str] = {}
         self._calls: dict[str, str] = {}
         self._attempt, self._is_whole, self._last_reason = 1, False, ""
         self._held: list[tuple[str, Mapping[str, Any]]] | None = None
@@ -142,6 +143,12 @@ class RunOutput:
                 self._begin_tool(data)
             case "tool_result":
                 self._end_tool(data)
+            case "approval.requested":
+                self._questions[data["approvalId"]] = data["name"]
+                self._wait_on()
+            case "approval.resolved":
+                self._questions.pop(data["approvalId"], None)
+                self._wait_on()
             case "delegate.started" | "delegate.completed" | "delegate.failed":
                 self._show_delegate(kind, data)
             case _:
@@ -202,9 +209,10 @@ class RunOutput:
         self._wait_on()
 
     def _wait_on(self) -> None:
-        """Wait for the tools that run, else for the model."""
-        tools = ", ".join(self._tools.values())
+        """Wait for a person to approve calls, else for the tools that run, else for the model."""
+        tools, asked = ", ".join(self._tools.values()), ", ".join(self._questions.values())
         what = f"running {tools}" if tools else f"waiting for {self._answerer}"
+        what = f"waiting for a person to allow {asked}" if asked else what
         if not tools and not sys.stderr.isatty():
             self._status.wait_for(lambda seconds: f"no answer from {self._answerer} for {seconds:.0f} s")
             return
@@ -251,9 +259,14 @@ class RunOutput:
         call = self._calls.pop(data["callId"], None)
         seconds = data["durationMs"] / 1000
         took = render_seconds(seconds)
+        used = json.dumps(data["input"], ensure_ascii=False)[:_LONGEST_INPUT] if "input" in data else ""
         if call is not None:
+            call = f"{call} → {used}" if used else call
+            took = "not run" if was_refused(data) else took
             room = shutil.get_terminal_size((80, 24)).columns - len(took) - 4
             self._show_line(f"· {fit_text(call, room)}  {took}", "dim")
+        elif used and not data["isError"]:
+            self._show_line(f"· {data['name']} ran with {used}, took {took}", "dim")
         elif seconds >= _SLOW and not data["isError"]:
             self._show_line(f"· {data['name']} took {took}", "dim")
         if data["isError"]:
@@ -263,7 +276,8 @@ class RunOutput:
     def _show_delegate(self, kind: str, data: Mapping[str, Any]) -> None:
         agent = data["agentId"]
         if kind == "delegate.started":
-            line = f"· {agent} begins: {' '.join(data['prompt'].split())}"
+            word = "is queued" if data.get("queued") else "begins"
+            line = f"· {agent} {word}: {' '.join(data['prompt'].split())}"
             self._show_line(fit_text(line, shutil.get_terminal_size((80, 24)).columns - 1), "dim")
             return
         error = data.get("error")
@@ -362,6 +376,11 @@ def render_answerer(agent: str, runtime: str | None, model: str | None, why: str
     """Who answers, in a line."""
     reason = f" ({why})" if why and why != "named here" else ""
     return f"{agent} answers on {runtime}{reason}{f', {model}' if model else ''}"
+
+
+def was_refused(data: Mapping[str, Any]) -> bool:
+    """Whether a `tool_result` is of a call that a person or a gate refused, so that no time says anything."""
+    return bool(data["isError"]) and str(data["content"]).startswith(f"{data['name']} was refused: ")
 
 
 def _count_wait(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import shlex
 import shutil
@@ -14,7 +15,14 @@ import click
 
 from toolstead.app.server_file import ServerAddress
 from toolstead.app.stead import Toolstead
-from toolstead.console.cli.group import common_options, count_noun, examples, file_argument, log_format_option
+from toolstead.console.cli.group import (
+    WholeNumber,
+    common_options,
+    count_noun,
+    examples,
+    file_argument,
+    log_format_option,
+)
 from toolstead.console.cli.invocation import CommandContext, collect_seldom
 from toolstead.console.cli.log_lines import LogFormat
 from toolstead.errors import PortTakenError
@@ -36,7 +44,7 @@ MOST_PROFILES = 10
     ),
 )
 @click.option("--host", metavar="HOST", help="The address to bind; not loopback needs a token.")
-@click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="The port; 0 picks a free one.")
+@click.option("--port", type=WholeNumber(0, 65_535), metavar="N", help="The port; 0 picks a free one.")
 @click.option("--dev", is_flag=True, help="Trust this project, and every change of it while this runs: for authors.")
 @click.option("--no-fast-path", is_flag=True, help="Leave every MCP message to the MCP SDK.")
 @log_format_option
@@ -57,6 +65,8 @@ def serve(
     With FILE.py, serve the tools and plugins of that Python file alone. The log goes to stderr; with -v it has a line
     for each call. Probes ask /livez and /readyz, Prometheus /metrics.
     """
+    if isinstance(sys.__stdout__, io.TextIOWrapper):  # what tools print is read while this runs, in a file too
+        sys.__stdout__.reconfigure(line_buffering=True)
     try:
         from uvloop import new_event_loop
     except ImportError:  # not made for every platform
@@ -106,6 +116,8 @@ def _describe_server(stead: Toolstead, address: ServerAddress, what: str, *, ser
         *_describe_profiles(stead, address, url),
         f"  docs     {url}/docs{key}",
     ]
+    if stead.loaded.settings.server.public_url:
+        lines.append(f"Its proxy reaches it at {address.url}")
     if address.new_token:
         lines.append(f"  token    {address.describe_token(is_terminal=is_terminal)}")
     connect = f"connect claude-code --url {url}/mcp"
@@ -147,6 +159,7 @@ def _log_address(stead: Toolstead, address: ServerAddress, what: str) -> None:
         "project": what,
         "url": address.shared_url or address.url,
         "console": address.describe_console(is_terminal=False),
+        **({"bound": address.url} if stead.loaded.settings.server.public_url else {}),
         **({"token": address.describe_token(is_terminal=False)} if address.new_token else {}),
     }
     logger.info("serving %s tools at %s", about["tools"], about["url"], extra={"about": about})

@@ -8,8 +8,12 @@ from typing import Any
 
 from toolstead.console.cli.colour import paint_text
 from toolstead.console.cli.columns import fit_text, measure_text, pad_text
+from toolstead.console.cli.thread_choice import shorten_id
 
 Row = Sequence[str]
+
+KIND = "task_"
+"""What our own ids of tasks begin with; it may be left out."""
 
 WIDEST_AGENT = 16
 ROOM_FOR_PROMPT = 10
@@ -37,11 +41,12 @@ def render_duration(seconds: float) -> str:
 def render_list(tasks: Sequence[Mapping[str, Any]], *, now: float, width: int | None) -> list[str]:
     """A line for each task below one of titles: id, state, agent, age, and the beginning of its prompt.
 
-    Without a width, as in a pipe, nothing is cut.
+    An id is cut to what the other commands need of it. Without a width, as in a pipe, nothing is cut.
     """
+    ids = [task["id"] for task in tasks]
     rows = [
         (
-            task["id"],
+            _fit_id(task["id"], ids, width),
             name_state(task),
             _fit_agent(task["agent"], width),
             render_duration(now - task["createdAt"]),
@@ -56,10 +61,11 @@ def render_list(tasks: Sequence[Mapping[str, Any]], *, now: float, width: int | 
 def render_tree(nodes: Sequence[Mapping[str, Any]], *, width: int | None) -> list[str]:
     """One line for each task of a tree, those below it two spaces to the right."""
     found = [one for node in nodes for one in _walk_tree(node, 0)]
+    ids = [task["id"] for _, task in found]
     for attempt in ("attempt ", ""):  # the word only where it fits
         rows = [
             (
-                f"{'  ' * level}{task['id']}",
+                f"{'  ' * level}{_fit_id(task['id'], ids, width)}",
                 name_state(task),
                 _fit_agent(task["agent"], width),
                 f"{attempt}{task['attempt']}/{task['maxAttempts']}",
@@ -114,6 +120,10 @@ def shorten_lines(text: str, width: int | None) -> str:
 def count_tokens(task: Mapping[str, Any]) -> int:
     """The tokens that a task used."""
     return task["usage"]["inputTokens"] + task["usage"]["outputTokens"]
+
+
+def _fit_id(id: str, others: Sequence[str], width: int | None) -> str:
+    return id if width is None else shorten_id(id, others, KIND)
 
 
 def _walk_tree(task: Mapping[str, Any], level: int) -> Iterator[tuple[int, Mapping[str, Any]]]:

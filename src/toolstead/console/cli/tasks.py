@@ -17,6 +17,7 @@ from toolstead.console.cli.group import (
     DONE,
     FAILED,
     CommandGroup,
+    WholeNumber,
     client_command,
     count_noun,
     echo_json,
@@ -28,6 +29,7 @@ from toolstead.console.cli.group import (
     url_option,
 )
 from toolstead.console.cli.task_lines import (
+    KIND,
     count_tokens,
     describe_verdict,
     name_state,
@@ -37,10 +39,13 @@ from toolstead.console.cli.task_lines import (
     render_tree,
     shorten_lines,
 )
-from toolstead.console.cli.task_watch import TaskWatch
+from toolstead.console.cli.task_watch import MOST_LOOKED_AT, TaskWatch
+from toolstead.console.cli.thread_choice import SHORTEST
+from toolstead.errors import ToolsteadError
 from toolstead.schema.visible import escape_unseen
 
 MOST_OPEN = 500
+_MOST_NAMED = 5
 _PART = 1_000_000
 _NO_LIMIT = 10**11
 """A budget above this stands for none at all."""
@@ -68,13 +73,14 @@ def _task_command(command: Callable[..., Coroutine[Any, Any, int | None]]) -> Ca
 @tasks.command("list", epilog=examples("toolstead tasks list", "toolstead tasks list --open"))
 @click.option("--open", "only_open", is_flag=True, help="Only those that have not ended.")
 @click.option("--thread", metavar="ID", help="Only those that this thread delegated.")
-@click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="At most so many.")
+@click.option("--limit", type=WholeNumber(1, 500), default=50, show_default=True, help="At most so many.")
 @json_option
 @_task_command
 async def list_tasks(client: SteadClient, *, only_open: bool, thread: str | None, limit: int, as_json: bool) -> None:
     """List the tasks of this project, the newest first.
 
-    Each with its outcome or state, its agent, its age, and the beginning of its prompt.
+    Each with its outcome or state, its agent, its age, and the beginning of its prompt. On a terminal an id is cut to
+    what the other commands need of it.
     """
     found = await client.tasks.list_tasks(thread=thread, is_open=True if only_open else None, limit=limit)
     if as_json:
@@ -95,6 +101,7 @@ async def list_tasks(client: SteadClient, *, only_open: bool, thread: str | None
 @_task_command
 async def show_task(client: SteadClient, *, task_id: str, only_result: bool, as_json: bool) -> None:
     """Show one task: prompt, attempts, result, budget."""
+    task_id = await _find_task(client, task_id)
     if only_result:
         offset: int | None = 0
         while offset is not None:
@@ -126,7 +133,11 @@ async def show_tree(client: SteadClient, *, task_id: str | None, as_json: bool) 
     Without ID, every tree that has an open task; else the newest. Each task with its state, its agent, the attempt it
     is at, and the tokens it used.
     """
-    trees = await _find_trees(client) if task_id is None else [[await _read_node(client, task_id)]]
+    trees = (
+        await _find_trees(client)
+        if task_id is None
+        else [[await _read_node(client, await _find_task(client, task_id))]]
+    )
     if as_json:
         echo_json({"trees": [node for tree in trees for node in tree]})
     elif not trees:
@@ -145,7 +156,11 @@ async def watch_tasks(client: SteadClient, *, task_id: str | None, as_json: bool
     It ends when none of them is open. Without ID, all tasks of this project are followed until Ctrl-C. A line is
     printed when a task is created, checks in, is evaluated and ends; with --json a line is an event.
     """
-    await _follow_tree(client, None if task_id is None else await client.tasks.read_task(task_id), as_json=as_json)
+    await _follow_tree(
+        client,
+        None if task_id is None else await client.tasks.read_task(await _find_task(client, task_id)),
+        as_json=as_json,
+    )
 
 
 @tasks.command("cancel", epilog=examples("toolstead tasks cancel task_660888db"))
@@ -157,6 +172,7 @@ async def cancel_task(client: SteadClient, *, task_id: str, as_json: bool) -> No
 
     Whichever process works on them ends that within about a second.
     """
+    task_id = await _find_task(client, task_id)
     before = await client.tasks.read_task(task_id)
     below = sum(1 for node in _walk_nodes(before["tree"]) if node["outcome"] is None)
     task = await client.tasks.cancel_task(task_id)
@@ -180,7 +196,7 @@ async def retry_task(client: SteadClient, *, task_id: str, as_json: bool) -> int
     running server this command works on it until it ends. Exit status: 0 it was started, or ended well; 1 it ended
     without a result.
     """
-    task = await client.tasks.retry_task(task_id)
+    task = await client.tasks.retry_task(await _find_task(client, task_id))
     click.echo(f"{task['id']} repeats {task['retryOf']}", err=True)
     if not as_json:
         click.echo(task["id"])
@@ -215,6 +231,25 @@ async def _follow_tree(client: SteadClient, top: Mapping[str, Any] | None, *, as
 
     watch = TaskWatch(client, top=top, show_task=show_open, show_event=show_event, show_start=show_start)
     await watch.follow()
+
+
+async def _find_task(client: SteadClient, given: str) -> str:
+    """The id of the task that is called so, or whose id begins so.
+
+    Raises:
+        ToolsteadError: There is none, or there are several.
+    """
+    known = [task["id"] for task in await client.tasks.list_tasks(limit=MOST_LOOKED_AT)]
+    if given in known:
+        return given
+    begins = (given, f"{KIND}{given}")
+    found = [one for one in known if len(given.removeprefix(KIND)) >= SHORTEST and one.startswith(begins)]
+    if len(found) > 1:
+        named = "".join(f"\n  {one}" for one in found[:_MOST_NAMED])
+        raise ToolsteadError(f"{given!r} is the beginning of {len(found)} tasks; give more of one:{named}")
+    if not found and len(known) < MOST_LOOKED_AT:
+        raise ToolsteadError(f"there is no task {given[:100]!r}; `toolstead tasks list` shows them")
+    return found[0] if found else given  # an older one, by its whole id
 
 
 async def _read_node(client: SteadClient, task_id: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from toolstead.nearest_names import suggest
 
 KIND = "thread_"
 """What our own ids begin with; it may be left out."""
-_SHORTEST = 4
+SHORTEST = 4
 """Characters that the beginning of an id needs: fewer are a slip more often than a choice."""
 _USUAL = 13
 """Digits of an id that say when it was made, which is hardly ever the same."""
@@ -33,7 +33,7 @@ async def find_thread(client: SteadClient, given: str) -> dict[str, Any]:
         for thread in await client.list_threads(_MOST_NAMED + 1, prefix=prefix) if given else ():
             if thread["id"] == prefix:
                 return thread
-            if len(given) >= _SHORTEST and len(prefix) > len(KIND):
+            if len(given) >= SHORTEST and len(prefix) > len(KIND):
                 found[thread["id"]] = thread
     if len(found) == 1:
         return next(iter(found.values()))
@@ -41,6 +41,11 @@ async def find_thread(client: SteadClient, given: str) -> dict[str, Any]:
         lines = "".join(f"\n  {describe_thread(thread)}" for thread in list(found.values())[:_MOST_NAMED])
         more = "\n  …" if len(found) > _MOST_NAMED else ""
         raise ThreadChoiceError(f"{given!r} is the beginning of several threads; give more of one:{lines}{more}")
+    if 0 < len(given.removeprefix(KIND)) < SHORTEST:
+        raise ThreadChoiceError(
+            f"no thread {given!r}; the beginning of an id needs at least {SHORTEST} characters:"
+            " `toolstead threads list` shows them"
+        )
     known = [thread["id"] for thread in await client.list_threads(_MOST_COMPARED, own=True)]
     hint = suggest(
         given,
@@ -62,13 +67,13 @@ async def find_last_thread(client: SteadClient) -> dict[str, Any]:
     return found[0]
 
 
-def shorten_id(id: str, others: Sequence[str]) -> str:
-    """As much of one of our ids as tells it from others; any other id whole."""
-    if not id.startswith(KIND):
+def shorten_id(id: str, others: Sequence[str], kind: str = KIND) -> str:
+    """As much of one of our ids of a kind as tells it from others; any other id whole."""
+    if not id.startswith(kind):
         return id
-    for length in range(len(KIND) + _USUAL, len(id)):
+    for length in range(len(kind) + _USUAL, len(id)):
         if sum(other.startswith(id[:length]) for other in others) <= 1:
-            return id[len(KIND) : length]
+            return id[len(kind) : length]
     return id
 
 

@@ -16,6 +16,7 @@ from toolstead.console.cli.colour import paint_text
 from toolstead.console.cli.columns import render_table
 from toolstead.console.cli.group import (
     CommandGroup,
+    WholeNumber,
     client_command,
     echo_json,
     echo_text,
@@ -25,7 +26,7 @@ from toolstead.console.cli.group import (
     table_width,
     url_option,
 )
-from toolstead.console.cli.run_output import render_seconds
+from toolstead.console.cli.run_output import render_seconds, was_refused
 from toolstead.console.cli.task_lines import render_duration
 from toolstead.console.cli.thread_choice import find_last_thread, find_thread, shorten_id
 
@@ -48,7 +49,7 @@ def threads() -> None:
 @threads.command("list", epilog=examples("toolstead threads list", "toolstead threads list --all --limit 10"))
 @click.option("--all", "of_all", is_flag=True, help="Those of every project.")
 @click.option("--children", is_flag=True, help="Also those of agents that work for another conversation.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
+@click.option("--limit", type=WholeNumber(1, 1000), default=50, show_default=True, help="At most so many.")
 @json_option
 @url_option
 @client_command
@@ -136,7 +137,10 @@ def _show_event(kind: str, data: Mapping[str, Any], inputs: Mapping[str, Any]) -
     if kind == "tool_use":
         echo_text(f"{call}  did not end", kind="warning")
         return
-    echo_text(f"{call}  {render_seconds(data['durationMs'] / 1000)}", kind="dim")
+    if "input" in data:
+        call += f" → {json.dumps(data['input'], ensure_ascii=False)}"
+    took = "" if was_refused(data) else f"  {render_seconds(data['durationMs'] / 1000)}"
+    echo_text(f"{call}{took}", kind="dim")
     if data["isError"]:
         echo_text(f"  failed: {data['content']}", kind="bad")
 
@@ -167,21 +171,25 @@ async def delete_thread(client: SteadClient, *, thread_id: str) -> None:
 @threads.command("export", epilog=examples("toolstead threads export thread_660888db --output talk.json"))
 @click.argument("thread_id", metavar="[ID]", required=False)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; stdout unless given.")
+@click.option("--force", is_flag=True, help="Write over a file that exists.")
 @stead_command
-async def export_thread(stead: Toolstead, *, thread_id: str | None, output: Path | None) -> None:
+async def export_thread(stead: Toolstead, *, thread_id: str | None, output: Path | None, force: bool) -> None:
     """Write a conversation as JSON: the thread, its messages and its events, as the database has them."""
     client = InProcessClient(stead)
     found = (await _find_thread(client, thread_id))["id"]
-    _write_thread({**await client.read_thread(found), "events": await client.list_events(found)}, output)
+    _write_thread({**await client.read_thread(found), "events": await client.list_events(found)}, output, force=force)
 
 
-def _write_thread(thread: Mapping[str, Any], output: Path | None) -> None:
+def _write_thread(thread: Mapping[str, Any], output: Path | None, *, force: bool) -> None:
     if output is None:
         echo_json(thread)
         return
     text = json.dumps(thread, indent=2, ensure_ascii=False)
     try:
-        output.write_text(f"{text}\n", encoding="utf-8")
+        with output.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(f"{text}\n")
+    except FileExistsError:
+        raise click.UsageError(f"--output {output}: it exists; --force writes over it") from None
     except OSError as error:
         reason = f"{error.strerror or error}; name a file that can be written"
         raise click.UsageError(f"--output {output}: {reason}") from None

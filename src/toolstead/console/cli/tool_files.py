@@ -48,6 +48,7 @@ def check_files(invocation: CommandContext, paths: tuple[Path, ...], *, as_json:
 
     async def run() -> int:
         _must_exist(paths)
+        _refuse_python("check", paths)
         stead = invocation.make_stead(ask=False)
         loaded = stead.read_tool_files([path.absolute() for path in paths])
         problems = [problem for file in loaded for problem in file.problems]
@@ -91,6 +92,7 @@ def test_files(invocation: CommandContext, names: tuple[str, ...], *, as_json: b
     paths = {name: Path(name).absolute() for name in names if _is_path(name)}
     tools = [name for name in names if name not in paths]
     _must_exist(list(paths.values()))
+    _refuse_python("test", [Path(name) for name in names])
     folders = {path if path.is_dir() else path.parent for path in paths.values()}
     if len(folders) > 1:
         raise click.UsageError("the files must be in one folder; test the others with another command")
@@ -224,6 +226,16 @@ def _explain_mismatch(expected: Any, text: str) -> str | None:
             return "; ".join(problems) or None
         case _:
             return f"cannot compare with {expected!r}"
+
+
+def _refuse_python(command: str, paths: Sequence[Path]) -> None:
+    """Refuse Python files, whose tools are functions. Raises UsageError."""
+    for path in paths:
+        if path.suffix == ".py":
+            raise click.UsageError(
+                f"{path} is Python; `tools {command}` reads tool files (JSON); `toolstead tools list --file "
+                f"{path}` reports its problems"
+            )
 
 
 def _must_exist(paths: Sequence[Path]) -> None:

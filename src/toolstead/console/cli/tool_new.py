@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,9 +84,9 @@ def new_tool(
 
     if edit and as_json:
         raise click.UsageError("--edit is for people and --json for programs; give one of them")
-    document = _draft_tool(name, **given)
-    _validate_draft(document)
     places = invocation.find_places()
+    document = _draft_tool(name, places.project, **given)
+    _validate_draft(document)
     editor = find_editor(at_terminal=sys.stdin.isatty() and sys.stdout.isatty()) if edit else None
     path = authoring_folder(places, in_project=in_project) / f"{name}.json"
     callable_now = invocation.run(_write(invocation, name, path, document, in_project=in_project), level=logging.ERROR)
@@ -119,6 +120,7 @@ def new_tool(
 
 def _draft_tool(
     name: str,
+    project: Path,
     *,
     command: str | None,
     request: str | None,
@@ -142,7 +144,10 @@ def _draft_tool(
         raise click.UsageError("--allow-script belongs to --shell COMMAND")
     declared = read_parameters(parameters)
     if command is not None:
-        return draft_shell(name, command, description=description, declared=declared, scripts=scripts)
+        sample = _find_sample(project)
+        return draft_shell(
+            name, command, description=description, declared=declared, scripts=scripts, sample_file=sample
+        )
     if folder is not None:
         return draft_file_read(name, folder, description=description)
     found = _WITH_METHOD.fullmatch(request or "")
@@ -157,6 +162,17 @@ def _draft_tool(
         declared=declared,
         headers=read_headers(headers),
     )
+
+
+def _find_sample(project: Path) -> str:
+    """A text file of the project, for an example that can be tried; empty where there is none."""
+    from toolstead.tools.sources.json_draft import SAMPLE_FILE
+
+    with suppress(OSError):
+        names = [file.name for file in sorted(project.iterdir()) if file.is_file() and not file.name.startswith(".")]
+        likely = (SAMPLE_FILE, *(name for name in names if name.endswith((".md", ".txt", ".py", ".toml"))), *names)
+        return next((name for name in likely if name in names), "")
+    return ""
 
 
 def _validate_draft(document: dict[str, Any]) -> None:
@@ -286,7 +302,7 @@ def _print_ok_status(tool: Any) -> None:
 
     if (statuses := tool["handler"].get("okStatus")) is not None:
         meaning = explain_status_1(parse(tool["handler"]["command"]))
-        said = f'{meaning}: "okStatus": {json.dumps(statuses)} makes that an answer and no error.'
+        said = f'{meaning}: "okStatus": {json.dumps(statuses)} in the file makes that an answer and no error.'
         click.echo(textwrap.fill(said, 79, break_on_hyphens=False), err=True)
 
 

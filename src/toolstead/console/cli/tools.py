@@ -6,9 +6,11 @@ import functools
 import json
 import logging
 import shlex
+import sys
 import textwrap
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ from toolstead.console.cli.group import (
     common_options,
     count_noun,
     echo_json,
+    echo_text,
     examples,
     json_option,
     run_with_client,
@@ -64,6 +67,7 @@ _OPEN_KEYS = frozenset(
     )
 )
 """Keywords that say themselves which other names a schema takes."""
+_EMPTY_KEYS = frozenset({"$schema", "additionalProperties", "description", "properties", "required", "title", "type"})
 
 output_option = click.option(
     "-o",
@@ -92,17 +96,30 @@ def tools() -> None:
 def _tool_command(
     command: Callable[..., Coroutine[Any, Any, int | None]], *, level: int = logging.ERROR
 ) -> Callable[..., int | None]:
-    """A command that is given the tools of this project, in this process; with `--url`, those of a server."""
+    """A command that is given the tools of this project, in this process; with `--url`, those of a server.
 
+    With `--file`, those of a Python file, as `toolstead serve FILE.py` offers them.
+    """
+
+    @click.option(
+        "--file",
+        type=click.Path(path_type=Path),
+        metavar="FILE.py",
+        help="The tools of this Python file, and no others, in this process.",
+    )
     @url_option
     @common_options
     @functools.wraps(command)
-    def run_command(invocation: CommandContext, *, url: str | None, **given: Any) -> int | None:
+    def run_command(invocation: CommandContext, *, url: str | None, file: Path | None, **given: Any) -> int | None:
+        if url is not None and file is not None:
+            raise click.UsageError(f"--url names a server, and --file a file; leave out --url, or --file {file}")
+        served = replace(invocation, file=file)
+
         async def ask_client(client: SteadClient) -> int | None:
             return await command(client.tools, **given)
 
         async def ask_stead() -> int | None:
-            async with invocation.make_stead() as stead:
+            async with served.make_stead() as stead:
                 return await command(InProcessTools(stead), **given)
 
         if url is not None:
@@ -134,7 +151,9 @@ async def list_tools(tools: Tools, *, as_json: bool) -> None:
     else:
         click.echo("No tools can be called here.", err=True)
     for problem in problems[:MOST_QUARANTINED]:
-        click.echo(f"quarantined: {_describe_problem(problem)}", err=True)
+        line = f"quarantined: {_describe_problem(problem)}"
+        wraps = sys.stderr.isatty() and "\n" not in line
+        click.echo(click.wrap_text(line, terminal_width() - 1, "", "  ") if wraps else line, err=True)
     if len(problems) > MOST_QUARANTINED:
         click.echo(f"quarantined: {count_noun(len(problems) - MOST_QUARANTINED, 'more problem')}", err=True)
     if any(str(problem["source"]).endswith(".json") for problem in problems):
@@ -167,10 +186,15 @@ async def show_tool(tools: Tools, *, name: str, given: str | None, as_json: bool
         if not tool["enabled"]:
             click.echo(f"It is switched off. Switch it on: toolstead tools enable {name}")
         click.echo(textwrap.fill(tool["description"], terminal_width(), replace_whitespace=False))
-        for title, schema in (("Input", tool["inputSchema"]), ("Output", tool.get("outputSchema"))):
-            if schema is not None:
-                click.echo(f"\n{title}")
-                _print_schema(schema)
+        if isinstance(tools, InProcessTools) and (runs := tools.describe_handler(name)):
+            click.echo()
+            echo_text(f"  runs   {runs}")
+            echo_text(f"  file   {tool['origin']}")
+        click.echo("\nInput")
+        _print_schema(tool["inputSchema"], empty="no parameters")
+        if (schema := tool.get("outputSchema")) is not None:
+            click.echo("\nOutput")
+            _print_schema(schema, empty="an object")
 
 
 @tools.command(
@@ -179,6 +203,7 @@ async def show_tool(tools: Tools, *, name: str, given: str | None, as_json: bool
         "toolstead tools call git-status",
         "toolstead tools call file-reader path=README.md endLine=5",
         "toolstead tools call file-reader path=logo.png -o logo.png",
+        "toolstead tools call shout text=hi --file my_tools.py",
         """echo '{"path": "README.md"}' | toolstead tools call file-reader --input -""",
     ),
 )
@@ -254,7 +279,8 @@ async def reload_tools(client: SteadClient, *, as_json: bool) -> int:
     else:
         if client.lost_server is not None:
             click.echo(f"the server at {client.lost_server} does not answer any more", err=True)
-        click.echo("no server runs for this project; the files were read by this command only", err=True)
+        said = "the files were read; no `toolstead serve` runs here, and connected clients reload by themselves"
+        click.echo(said, err=True)
     if as_json:
         echo_json(answer)
     else:
@@ -272,6 +298,10 @@ def _ask_at_terminal(tools: Tools) -> AbstractAsyncContextManager[object]:
     return ApprovalPrompts(InProcessApprovals(tools.stead))
 
 
+tools.known_elsewhere = {
+    "remove": "Delete the tool's file, which `toolstead tools show NAME` names; or switch it off: toolstead tools"
+    " disable NAME."
+}
 for command in (new_tool, check_files, test_files, print_schema):
     tools.add_command(command)
 for name in ("enable", "disable", "reload", "result", "schema"):  # the page has them in the order of their use
@@ -318,6 +348,7 @@ def _mention_unknown(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> N
 
 
 def _print_table(tools: Sequence[Mapping[str, Any]]) -> None:
+    tools = sorted(tools, key=lambda tool: not str(tool.get("origin", "")).endswith(".json"))  # a person's own first
     rows = [
         (
             tool["name"],
@@ -340,8 +371,11 @@ def _describe_source(tool: Mapping[str, Any]) -> str:
     return f"{source} {owner}" if owner else source
 
 
-def _print_schema(schema: Any) -> None:
+def _print_schema(schema: Any, *, empty: str) -> None:
     properties: dict[str, Any] = schema.get("properties") or {}
+    if not properties and schema.keys() <= _EMPTY_KEYS and schema.get("additionalProperties") in (None, False):
+        click.echo(f"  {empty}")
+        return
     simple = properties and all(isinstance(item, dict) and "type" in item for item in properties.values())
     if not simple:
         click.echo(textwrap.indent(json.dumps(schema, indent=2), "  "))
@@ -368,7 +402,7 @@ def _print_result(result: Mapping[str, Any], status: int, *, as_json: bool, outp
 
 def _describe_problem(problem: Mapping[str, Any]) -> str:
     """What was quarantined, in the format of compiler messages."""
-    place = f"{problem['source']}:{problem['line']}:{problem['column']}" if "line" in problem else problem["source"]
+    place = ":".join(str(problem[key]) for key in ("source", "line", "column") if key in problem)
     tool = f"tool {problem['toolName']!r}: " if "toolName" in problem else ""
     return f"{escape_unseen(place)}: {tool}{problem['message']}"
 

@@ -14,6 +14,7 @@ from toolstead.console.cli.columns import render_table
 from toolstead.console.cli.group import (
     FAILED,
     CommandGroup,
+    WholeNumber,
     client_command,
     count_noun,
     echo_json,
@@ -51,7 +52,7 @@ def file_command(name: str, *, epilog: str) -> Callable[[Callable[..., Any]], cl
 
 def version_option(name: str, text: str, *, required: bool = False) -> Callable[[_T], _T]:
     """An option that names a version."""
-    return click.option(name, type=click.IntRange(1, 10**9 - 1), metavar="N", required=required, help=text)
+    return click.option(name, type=WholeNumber(1, 10**9 - 1), metavar="N", required=required, help=text)
 
 
 @file_command("ls", epilog=examples("toolstead vfs ls", "toolstead vfs ls notes/ --thread thread_660888db"))
@@ -89,7 +90,7 @@ async def show_file(client: SteadClient, *, thread_id: str, path: str, version: 
 
 @file_command("log", epilog=examples("toolstead vfs log plan.md"))
 @click.argument("path")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="At most so many.")
+@click.option("--limit", type=WholeNumber(1, 100_000), default=100, show_default=True, help="At most so many.")
 @json_option
 async def list_versions(client: SteadClient, *, thread_id: str, path: str, limit: int, as_json: bool) -> None:
     """List the versions of a file, newest first.

@@ -52,6 +52,10 @@ class FileReadHandler:
             self._opened.append(QuickFolder(base, named=f"the tool's folder {str(base)!r}", private=private))
         return self._opened[0]
 
+    def describe(self) -> str:
+        """Which files, as the file has it."""
+        return f"reads a file in {self.config.base_path}"
+
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str | ToolResult:
         """Read the file that `path` names."""
         path, most = input["path"], self.config.max_size

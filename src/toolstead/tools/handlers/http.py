@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from toolstead.concurrency.suspended_coroutine import render_seconds
 from toolstead.errors import RefusedError, ToolError
 from toolstead.nearest_names import suggest
 from toolstead.plugins.contract import PluginContext
@@ -145,6 +146,10 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True):
     def __hash__(self) -> int:
         return hash(self.config.url)
 
+    def describe(self) -> str:
+        """The method and the address, as the file has them."""
+        return f"{self.method} {self.config.url}"
+
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
         """Send the request for validated arguments."""
         mask = Mask.for_call(self.secrets, self.surroundings.environ, ctx.logger)
@@ -155,11 +160,11 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True):
             async with deadline:
                 return await self._send_request(request, mask, end)
         except ToolError as error:
-            raise type(error)(mask(str(error))) from error
+            raise type(error)(mask(str(error))) from None  # its cause may show a secret
         except TimeoutError:
             if not deadline.expired():
                 raise
-            text = f"{request.url.place} gave no complete answer within {self.config.timeout:g} seconds"
+            text = f"{request.url.place} gave no complete answer within {render_seconds(self.config.timeout)}"
             return ToolResult.error(text, Failure.TIMEOUT)
 
     def preview_call(self, input: Mapping[str, Any]) -> dict[str, Any]:

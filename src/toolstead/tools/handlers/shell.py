@@ -152,6 +152,10 @@ class ShellHandler(msgspec.Struct, frozen=True):
         """The names that its variables take from the environment."""
         return [name for value in self.config.env.values() for name in REFERENCE.findall(value)]
 
+    def describe(self) -> str:
+        """The command, as the file has it."""
+        return self.config.command
+
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
         """Run the command with validated arguments."""
         commands = self._fill_commands(input)

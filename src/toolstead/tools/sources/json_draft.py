@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from toolstead.errors import ToolsteadError
@@ -25,6 +25,9 @@ from toolstead.tools.sources.json_parameters import DeclaredParameter
 
 SCHEMA_FILE = ".toolstead-schema.json"
 """The format's schema, beside the tool files. Hidden, so it is never taken for one."""
+
+SAMPLE_FILE = "README.md"
+"""The file of an example, unless another is known to be there."""
 
 Document = dict[str, Any]
 Declared = Mapping[str, DeclaredParameter]
@@ -65,7 +68,7 @@ _OF_FILES = (
     (
         frozenset({"file", "filename", "path"}),
         {"description": "A path, absolute or relative to the project's root."},
-        "README.md",
+        SAMPLE_FILE,
     ),
 )
 """Last words of names of texts, what they suggest, and an example; only where files are meant."""
@@ -87,14 +90,20 @@ def draft_shell(
     description: str | None = None,
     declared: Declared = NONE_DECLARED,
     scripts: Sequence[str] = (),
+    sample_file: str = "",
 ) -> Document:
     """A file with one tool that runs a command; the values of `scripts` may run as code.
+
+    Where the example names a file, that is `sample_file`, which is there.
 
     Raises:
         ToolsteadError: A parameter is declared that the command has not.
     """
     text = f"Run `{_show_template(command)}`. Answers its output."
     guesses = {parameter: _guess_parameter(parameter, of_files=True) for parameter in find_placeholders(command)}
+    for parameter, guess in guesses.items():
+        if sample_file and guess.example == SAMPLE_FILE:
+            guesses[parameter] = replace(guess, example=sample_file)
     for parameter in declared:
         if parameter not in guesses:
             hint = suggest(parameter, guesses, otherwise=f"write {{{{{parameter}}}}} where it belongs")

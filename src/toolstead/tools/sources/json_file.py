@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from toolstead.errors import SchemaError, ToolError
+from toolstead.nearest_names import find_nearest
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.schema.compiled import CompiledSchema, Documents, compile_input_schema, compile_schema
 from toolstead.schema.visible import may_hide
 from toolstead.tools.definition import RegisteredTool, assemble_tool
 from toolstead.tools.handlers.handler_context import Surroundings
-from toolstead.tools.handlers.template import TemplateError
+from toolstead.tools.handlers.template import PLACEHOLDER, TemplateError, show_slot, unknown_name
 from toolstead.tools.sources.json_files import Example, LoadedFile
 from toolstead.tools.sources.json_format import Checks
 from toolstead.tools.sources.json_report import MOST_PROBLEMS, FileReport, Place
@@ -42,6 +43,8 @@ _HINTS = {
 }
 _NAMED_KEY = re.compile(r'"(\w+)": ')
 _MOST_BAD_EXAMPLES = 5
+_TEMPLATE = {"shell": "command", "http": "url", "file-read": "basePath"}
+_ALLOWING = ("allowLeadingDash", "allowScript", "allowedHosts")
 _DEFAULT_TIMEOUT = {"shell": 30_000, "http": 10_000}
 
 
@@ -105,9 +108,9 @@ class FileReader:
         name: Any = cast("dict[str, Any]", given).get("name") if isinstance(given, dict) else None
         report.tool = name if isinstance(name, str) and name else None
         before = report.count
-        if not report.is_plain and not self._has_right_format(given, at, report):
+        tool = cast("dict[str, Any]", given) if report.is_plain else self._take_readable(given, at, report)
+        if tool is None:
             return None
-        tool = cast("dict[str, Any]", given)
         schema = self._read_schema(tool, "inputSchema", at, report)
         if schema is None:
             return None
@@ -118,7 +121,7 @@ class FileReader:
         if (more := len(schema.warnings) - MOST_PROBLEMS) > 0:
             logger.warning("%s: tool %r: %s more defaults do not fit", report.path, name, more)
         output = self._read_schema(tool, "outputSchema", at, report) if "outputSchema" in tool else None
-        handler = self._read_handler(tool, schema, at, report) if report.count == before else None
+        handler = self._read_handler(tool, schema, at, report)
         if handler is None:
             return None
         if "examples" in tool:
@@ -128,12 +131,18 @@ class FileReader:
         shown = _describe_tool(tool, handler)
         return assemble_tool(shown, provenance, context, input_schema=schema, output_schema=output)
 
-    def _has_right_format(self, given: Any, at: Place, report: FileReport) -> bool:
-        """Check a tool, then its handler by its kind; what is wrong is reported."""
-        if not report.check_value(self._checks.tool, given, at, of_format=True):
-            return False
-        handler = given["handler"]
-        return report.check_value(self._checks.handlers[handler["type"]], handler, (*at, "handler"), of_format=True)
+    def _take_readable(self, given: Any, at: Place, report: FileReport) -> dict[str, Any] | None:
+        """A tool, or of a faulty one the part that can be read on, so that its other mistakes are found too."""
+        tool = _drop_faults(self._checks.tool, given, at, report)
+        handler: Any = tool.get("handler") if tool is not None else None
+        if tool is None or handler is None:
+            return None
+        read = _drop_faults(self._checks.handlers[handler["type"]], handler, (*at, "handler"), report)
+        is_whole = read is not None and {"name", "inputSchema"} <= tool.keys() and _TEMPLATE[handler["type"]] in read
+        # Without what it allows, a good template would look like a bad one.
+        if not is_whole or any(find_nearest(key, _ALLOWING) for key in handler.keys() - (read or {}).keys()):
+            return None
+        return {**tool, "handler": read}
 
     def _read_schema(self, tool: dict[str, Any], key: str, at: Place, report: FileReport) -> CompiledSchema | None:
         compile_document = compile_input_schema if key == "inputSchema" else partial(compile_schema, field=key)
@@ -205,6 +214,7 @@ class FileReader:
             if (named := _NAMED_KEY.match(reason)) and named[1] in given:
                 key, reason = (named[1],), reason[named.end() :]
             report.add((*at, *key), reason)
+            _report_unknown(given, properties, reason, at, report)
             return None
 
     def _check_examples(
@@ -238,6 +248,27 @@ class FileReader:
                     handler.preview_call(filled)
             except ToolError as error:
                 report.add((*place, "input"), str(error))
+
+
+def _drop_faults(check: CompiledSchema, value: Any, at: Place, report: FileReport) -> dict[str, Any] | None:
+    """An object without the keys that do not fit, which are reported; None where it is no object."""
+    if report.check_value(check, value, at, of_format=True):
+        return value
+    if not isinstance(value, dict):
+        return None
+    faulty = {finding.path[0] if finding.path else finding.key for finding in check.find_problems(value)}
+    return {key: item for key, item in cast("dict[str, Any]", value).items() if key not in faulty}
+
+
+def _report_unknown(
+    given: dict[str, Any], properties: Mapping[str, Any], said: str, at: Place, report: FileReport
+) -> None:
+    """Report the placeholders without a parameter in a template that has another mistake, which was said."""
+    key = _TEMPLATE[given["type"]]
+    for name in dict.fromkeys(inside.strip() for inside in PLACEHOLDER.findall(given[key])):
+        unknown = unknown_name(name, properties, show_slot, show_slot if key == "url" else repr)
+        if name and name not in properties and unknown not in said:
+            report.add((*at, key), unknown)
 
 
 def _is_fixed(given: dict[str, Any], at: Place, report: FileReport) -> bool:

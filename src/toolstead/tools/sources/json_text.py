@@ -238,10 +238,30 @@ def _explain_needed(text: str, at: int, message: str) -> str:
     if message.startswith("Expecting property name"):
         return f"a name in double quotes is needed here, {found}"
     if message.startswith("Expecting ',' delimiter"):
+        opened = _find_opened(text, at)
+        closing = "]" if text[opened] == "[" else "}"
+        if text[at] in "]}" and text[at] != closing:
+            what, where = "list" if closing == "]" else "object", find_position(text, opened)
+            place = f"the {what} that begins at {where.line}:{where.column} is not closed"
+            return f"a comma or {closing!r} is needed here, {found}: {place}"
         return f"a comma is missing before {text[at]!r}" if text[at] in '"{[' else f"a comma is needed here, {found}"
     if message.startswith("Expecting ':' delimiter"):
         return f"a colon is needed between a name and its value, {found}"
     return f"a value is needed here (text in double quotes, a number, true, false, null, {{ or [), {found}"
+
+
+def _find_opened(text: str, at: int) -> int:
+    """Where the object or list begins that is open at an offset; what is before it is valid JSON."""
+    opened: list[int] = []
+    for token in _TOKEN.finditer(_cover_escapes(text), 0, at):
+        match token[0][0]:
+            case "{" | "[":
+                opened.append(token.start())
+            case "}" | "]":
+                opened.pop()
+            case _:
+                pass
+    return opened[-1]
 
 
 def _not_asked_for(text: str, at: int) -> str | None:

@@ -66,9 +66,17 @@ def events(*data: Mapping[str, Any], named: bool = False) -> bytes:
 
 @asynccontextmanager
 async def canned(
-    body: bytes, *, status: int = 200, headers: Mapping[str, str] | None = None, kind: str = "text/event-stream"
+    body: bytes,
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    kind: str = "text/event-stream",
+    missing: int = 0,
 ) -> AsyncGenerator[dict[str, str]]:
-    """A server that answers every request with the same bytes; gives the environment that leads to it."""
+    """A server that answers every request with the same bytes; gives the environment that leads to it.
+
+    It closes the connection before the last ones that it announced, where some are `missing`.
+    """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -76,7 +84,7 @@ async def canned(
             length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
             await reader.readexactly(int(length.partition(b":")[2]))
             extra = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
-            start = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\n{extra}content-length: {len(body)}\r\n"
+            start = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\n{extra}content-length: {len(body) + missing}\r\n"
             writer.write(start.encode() + b"connection: close\r\n\r\n" + body)
             await writer.drain()
         writer.close()
@@ -85,6 +93,30 @@ async def canned(
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield environ(url)
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+@asynccontextmanager
+async def listing(body: bytes) -> AsyncGenerator[dict[str, str]]:
+    """A server that knows no model that is asked, and says which ones it has; the environment of Ollama leads to it."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            head = await reader.readuntil(b"\r\n\r\n")
+            status = "200 OK" if head.startswith(b"GET /v1/models ") else "404 Not Found"
+            for line in head.lower().split(b"\r\n"):
+                if line.startswith(b"content-length:"):
+                    await reader.readexactly(int(line.partition(b":")[2]))
+            start = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            writer.write(start.encode() + b"connection: close\r\n\r\n" + body)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield {"OLLAMA_BASE_URL": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"}
     finally:
         server.close()
         await server.wait_closed()

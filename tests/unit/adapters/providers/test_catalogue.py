@@ -107,6 +107,18 @@ def test_chat_completions_on_this_machine_need_no_key_and_elsewhere_do(name: str
     assert not state_of(vendor, {}.get).usable
 
 
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ("localhost:11434", "OLLAMA_BASE_URL=localhost:11434 is no address; write http://localhost:11434"),
+        ("http://me:secret@gpu:x", "OLLAMA_BASE_URL=… is no address; write http://HOST:PORT"),
+        ("http://gpu:11434", ""),
+    ],
+)
+def test_an_address_that_is_none_is_refused_with_the_right_one(given: str, advice: str) -> None:
+    assert state_of(find_model("ollama:x")[0], {"OLLAMA_BASE_URL": given}.get).advice == advice
+
+
 def test_a_provider_that_is_chosen_by_itself_needs_its_key_everywhere() -> None:
     assert default_model({"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}.get) is None
 

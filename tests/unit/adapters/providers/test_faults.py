@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.unit.adapters.providers.asking import (
     canned,
     connected,
     events,
+    listing,
 )
 from toolstead.adapters.providers.catalogue import find_model
 from toolstead.errors import ModelError
@@ -25,6 +27,10 @@ from toolstead.testing import scripted_models
 pytestmark = pytest.mark.requires("models")
 
 TITLES = {name: find_model(name)[0].title for name in APIS}
+
+
+def error_without_address(error: ModelError) -> str:
+    return re.sub(r" at http://127\.0\.0\.1:\d+", "", str(error))
 
 
 async def refusal(name: str, script: str) -> ModelError:
@@ -52,7 +58,7 @@ async def canned_refusal(name: str, body: Mapping[str, Any] | bytes, **how: Any)
         ("server_error", "server", "failed (500): "),
         ("broken", "network", " broke off: "),
         ("overflow", "overflow", "the conversation is too long for the model (400): "),
-        ("bad_key", "key", "refuses the key that "),
+        ("bad_key", "key", "refuses the key in "),
         ("no_model", "name", "does not know the model "),
     ],
 )
@@ -81,7 +87,7 @@ async def test_a_schema_that_is_refused_names_its_tool(name: str) -> None:
 async def test_any_other_refusal_has_the_words_of_the_api(name: str) -> None:
     error = await refusal(name, "- {fail: it is no good}")
     assert error.fault == "rejected"
-    assert str(error) == f"{TITLES[name]} refuses the request (400): it is no good"
+    assert error_without_address(error) == f"{TITLES[name]} refuses the request (400): it is no good"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +103,8 @@ async def test_a_refused_key_names_where_it_came_from_and_is_not_shown(name: str
     }
     error = await canned_refusal(name, body, status=401)
     assert (error.fault, source in str(error)) == ("key", True)
+    assert "toolstead keys set " in str(error)
+    assert "Incorrect API key provided: …, or …, or …." in str(error)
     assert "the-key" not in str(error)
     assert "sk-" not in str(error)
     assert "ab**ef" not in str(error)
@@ -323,6 +331,49 @@ async def test_an_answer_that_a_filter_stopped_is_rejected_with_words(name: str,
     assert "content policy" in str(error)
 
 
+CHAT_END = CHUNK | {"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "stop"}]}
+
+
+async def test_a_connection_that_closes_after_the_end_of_the_answer_has_lost_nothing() -> None:
+    stream = events(CHAT_START, CHAT_END)  # no [DONE], and fewer bytes than were announced
+    async with canned(stream, missing=9) as told, connected(CHAT, told) as model:
+        _, reply = await answer(model, "x")
+    assert (reply.text, reply.finish) == ("Hel", "stop")
+
+
+@pytest.mark.parametrize(
+    ("answered", "says"),
+    [
+        (
+            {"kind": "text/html"},
+            "/chat/completions answered with a web page (text/html), not as an API does; is OPENAI_",
+        ),
+        (
+            {"status": 302, "headers": {"location": "/login?key=the-key"}},
+            "/chat/completions answered with a redirect to /login?key=… (302), not as an API does; is OPENAI_BASE_URL",
+        ),
+    ],
+    ids=["page", "redirect"],
+)
+async def test_a_web_page_in_place_of_an_api_asks_for_the_right_address(answered: Mapping[str, Any], says: str) -> None:
+    error = await canned_refusal(CHAT, b"<!doctype html><title>My site</title>", **answered)
+    assert error.fault == "rejected"
+    assert says in str(error)
+
+
+async def test_an_unknown_model_is_answered_with_the_names_that_the_server_has() -> None:
+    listed = {"data": [{"id": "qwen3:8b"}, {"id": "llama3.2:3b"}], "error": {"message": "model not found"}}
+
+    async def ask_for(model_name: str) -> str:
+        async with listing(json.dumps(listed).encode()) as told, connected(f"ollama:{model_name}", told) as model:
+            with pytest.raises(ModelError) as caught:
+                await answer(model, "x")
+        return error_without_address(caught.value)
+
+    assert (await ask_for("llama3.2:4b")).endswith("(404): model not found; did you mean 'llama3.2:3b'?")
+    assert (await ask_for("zzz")).endswith("(404): model not found; it has llama3.2:3b, qwen3:8b")
+
+
 async def test_a_malformed_call_of_gemini_is_worth_another_try() -> None:
     stream = events(GOOGLE_START, {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "index": 0}]})
     error = await canned_refusal(GOOGLE, stream, kind="text/event-stream")
@@ -354,7 +405,7 @@ async def test_a_malformed_call_of_gemini_is_worth_another_try() -> None:
             '{"error": {"message": "who are you"}}',
             {"OPENAI_API_KEY": ""},
             "key",
-            "refuses the request (401): who are you (no key was sent: OPENAI_API_KEY is not set)",
+            "refuses the request (401): who are you (no key was sent: OPENAI_API_KEY is not set; `toolstead keys",
         ),
         (
             400,

@@ -300,7 +300,7 @@ async def test_a_second_store_of_this_process_does_not_cost_the_first_its_locks(
 async def test_another_kind_of_url_is_refused_without_its_password() -> None:
     said = await refusal("mysql://me:secret@host/db")
     assert said == (
-        "mysql://me:***@host/db is no database that Toolstead can use:"
+        "TOOLSTEAD_DATABASE_URL: mysql://me:***@host/db is no database that Toolstead can use:"
         " give a path, sqlite:///PATH or postgresql://USER@HOST/NAME"
     )
 

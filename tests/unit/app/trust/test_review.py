@@ -263,3 +263,9 @@ def test_one_line_in_a_long_text_is_found() -> None:
     other = [*text[:3_000], b"evil\n", *text[3_000:]]
     assert changed({"a": b"".join(text)}, {"a": b"".join(other)})[2:] == ["@@ -3001,0 +3001,1 @@", "+evil"]
     assert changed({"a": b"".join(other)}, {"a": b"".join(text)})[2:] == ["@@ -3001,1 +3001,0 @@", "-evil"]
+
+
+def test_a_plugin_that_cannot_be_compiled_is_named_and_none_is_run() -> None:
+    path = ".toolstead/plugins/guard.py"
+    assert read(path, "x = (\n") == ["Python that cannot be loaded: 1 line", "error: line 1: '(' was never closed"]
+    assert read(path, "raise SystemExit\n") == ["Python that would run inside Toolstead: 1 line"]

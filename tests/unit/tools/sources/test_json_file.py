@@ -54,6 +54,10 @@ def said(text: str | bytes) -> list[str]:
         ('{"name": "x",\n}', "1:13 - not valid JSON: remove this comma: nothing follows it before `}`"),
         ('{"name": "x" "tools": []}', "1:14 - not valid JSON: a comma is missing before '\"'"),
         ('{"a": [1 2]}', "1:10 - not valid JSON: a comma is needed here, not '2'"),
+        (
+            '{"a": [\n 1}',
+            "2:3 - not valid JSON: a comma or ']' is needed here, not '}': the list that begins at 1:7 is",
+        ),
         ('{"name" "x"}', "1:9 - not valid JSON: a colon is needed between a name and its value"),
         ("{'name': 'x'}", '1:2 - not valid JSON: texts and names stand in double quotes ("), not in single ones'),
         ("{\"name\": 'x'}", '1:10 - not valid JSON: texts and names stand in double quotes ("), not in single ones'),
@@ -309,6 +313,25 @@ def test_several_wrong_keys_are_several_problems_each_with_its_place() -> None:
     text = content({**GOOD, "handler": {"type": "shell", "command": "ls", "tmeout": 1, "cmd": 2}})
     lines = [problem.line for problem in read(text).problems]
     assert len(set(lines)) == 2
+
+
+def test_a_wrong_key_does_not_hide_what_is_wrong_with_the_template() -> None:
+    tool = shell("bad", "ls {{foldr}} > out", "folder")
+    tool["handler"]["okstatus"] = [0]
+    tool["descripton"] = tool.pop("description")
+    allowed = shell("allowed", "sh -c {{script}}", "script")
+    allowed["handler"]["allowscript"] = ["script"]
+
+    found = [line.partition(" ")[2] for line in said(json.dumps({"name": "x", "tools": [tool, allowed]}))]
+
+    assert [line.partition(",")[0].partition(" (")[0] for line in found] == [
+        'bad "description" is missing',
+        'bad "descripton" is not allowed here; did you mean "description"?',
+        'bad handler: "okstatus" is not allowed here; did you mean "okStatus"?',
+        "bad handler.command: redirection",
+        "bad handler.command: {{foldr}} is no property of the inputSchema; did you mean 'folder'?",
+        'allowed handler: "allowscript" is not allowed here; did you mean "allowScript"?',
+    ]
 
 
 def test_a_file_full_of_faults_is_reported_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

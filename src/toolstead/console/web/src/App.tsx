@@ -91,7 +91,7 @@ function Side({ isOpen, current }: { isOpen: boolean; current: Screen | undefine
         </div>
       ))}
       <div className="side-foot">
-        <a href="/docs">API</a>
+        <a href="/docs">API reference</a>
         <ThemeChoice />
         <Connection />
         {health && <span>Toolstead {health.version}</span>}

@@ -28,4 +28,5 @@ export const SCREENS: readonly Screen[] = [
   { path: "/events", name: "Events", icon: "events", key: "v", group: "Operate", Component: lazy(() => import("./screens/events/Events")) },
   { path: "/settings", name: "Settings", icon: "settings", key: "x", group: "Operate", Component: lazy(() => import("./screens/settings/Settings")) },
   { path: "/trust", name: "Trust", icon: "trust", key: "u", group: "Operate", Component: lazy(() => import("./screens/trust/Trust")) },
+  { path: "/try", name: "API", icon: "docs", key: "i", group: "Build", Component: lazy(() => import("./screens/try/Try")) },
 ];

@@ -1,7 +1,8 @@
 /** What a tool answered: text, pictures, sound, links and values. Everything is shown as text or as data, never as HTML. */
+import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 
-import type { Shape } from "../api/client";
+import { api, take, type Shape } from "../api/client";
 import { formatDuration } from "./format";
 import { Button, Code, Json } from "./parts";
 import { Status } from "./Status";
@@ -48,6 +49,32 @@ export function ContentPart({ part }: { part: Part }): ReactNode {
     default:
       return <Json value={part} />;
   }
+}
+
+/** A result that is kept behind a handle: its pictures and sound, and all of its text. */
+export function WholeResult({ handle, text, picturesOnly = false }: { handle: string; text: string; picturesOnly?: boolean }): ReactNode {
+  const { data, error } = useQuery({
+    queryKey: ["results", handle],
+    queryFn: () => take(api.GET("/api/results/{handle}", { params: { path: { handle } } })),
+    staleTime: Infinity,
+  });
+  if (!data) {
+    if (picturesOnly) return null;
+    return (
+      <div className="stack tight">
+        {error && <p className="soft">The whole answer is not kept any more: {error.message}</p>}
+        <LongText text={text} />
+      </div>
+    );
+  }
+  const parts = picturesOnly ? data.content.filter((part) => part.type === "image" || part.type === "audio") : data.content;
+  return (
+    <div className="stack tight">
+      {parts.map((part, index) => (
+        <ContentPart key={index} part={part} />
+      ))}
+    </div>
+  );
 }
 
 export function LongText({ text }: { text: string }): ReactNode {

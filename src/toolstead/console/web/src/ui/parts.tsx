@@ -116,7 +116,7 @@ export function Facts({ of }: { of: readonly (readonly [string, ReactNode])[] })
     <dl className="facts">
       {of.map(([name, value]) =>
         value === undefined || value === null || value === "" || value === false ? null : (
-          <div key={name} style={{ display: "contents" }}>
+          <div key={name} className="contents">
             <dt>{name}</dt>
             <dd>{value}</dd>
           </div>

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
-import { api, take } from "../../api/client";
+import { readLog } from "../../api/log";
 import { Age, Card } from "../../ui/parts";
 import { Status } from "../../ui/Status";
 
@@ -9,7 +9,7 @@ import { Status } from "../../ui/Status";
 export function Decided(): ReactNode {
   const { data } = useQuery({
     queryKey: ["approvals", "log"],
-    queryFn: () => take(api.GET("/api/events/log", { params: { query: { type: "approval.requested,approval.resolved", limit: "100" } } })),
+    queryFn: () => readLog({ type: "approval.requested,approval.resolved", limit: "100" }),
   });
   const asked = new Map(data?.events.filter((event) => event.type === "approval.requested").map((event) => [event.data["approvalId"], event]));
   const resolved = data?.events.filter((event) => event.type === "approval.resolved").reverse() ?? [];

@@ -56,7 +56,7 @@ function Foot({ thread, runId, plan }: { thread: string; runId: string; plan: Re
   const stop = useMutation({ mutationFn: () => take(api.POST("/api/runs/{id}/cancel", { params: { path: { id: runId } } })) });
   return (
     <footer className="chat-foot stack">
-      <ThreadApprovals thread={thread} />
+      <ThreadApprovals thread={thread} runId={runId} />
       {plan}
       {send.error && <ErrorNotice error={send.error} />}
       {stop.error && <ErrorNotice error={stop.error} />}
@@ -85,10 +85,17 @@ function Foot({ thread, runId, plan }: { thread: string; runId: string; plan: Re
 }
 
 /** What waits for a person in this conversation, the work it has handed on included. */
-function ThreadApprovals({ thread }: { thread: string }): ReactNode {
+function ThreadApprovals({ thread, runId }: { thread: string; runId: string }): ReactNode {
   const { mayWrite } = useAccess();
   const { data } = useQuery({ queryKey: ["approvals"], queryFn: () => take(api.GET("/api/approvals")), enabled: mayWrite });
-  const waiting = data?.approvals.filter((approval) => !approval.decision && approval.threadId === thread) ?? [];
+  const open = data?.approvals.filter((approval) => !approval.decision) ?? [];
+  const below = useQuery({
+    queryKey: ["tasks", "root", runId],
+    queryFn: () => take(api.GET("/api/tasks", { params: { query: { root: runId, open: "true", limit: "500" } } })),
+    enabled: runId !== "" && open.some((approval) => approval.taskId && approval.threadId !== thread),
+  });
+  const tasks = new Set(below.data?.tasks.map((task) => task.id));
+  const waiting = open.filter((approval) => approval.threadId === thread || (approval.taskId && tasks.has(approval.taskId)));
   if (waiting.length === 0) return null;
   return (
     <div className="stack chat-approvals">

@@ -6,7 +6,7 @@ import { Icon } from "../../ui/icons";
 import { Markdown } from "../../ui/Markdown";
 import { Code, CopyButton, Json } from "../../ui/parts";
 import { Status } from "../../ui/Status";
-import { LongText } from "../../ui/ToolAnswer";
+import { LongText, WholeResult } from "../../ui/ToolAnswer";
 import { CallLines } from "../tools/CallLines";
 import { splitBlocks } from "./blocks";
 import type { CallItem, Item, MessageItem } from "./transcript";
@@ -94,12 +94,23 @@ function Call({ item }: { item: CallItem }): ReactNode {
       {isOpen && (
         <div className="card-body stack">
           {item.input !== undefined && <Json value={item.input} label="Arguments" />}
-          {item.result ? <LongText text={item.result.text} /> : <p className="soft">It has not answered yet.</p>}
+          {item.edited !== undefined && (
+            <>
+              <h3>It ran with other arguments, which a person or a gate gave</h3>
+              <Json value={item.edited} label="Arguments that were used" />
+            </>
+          )}
+          {item.result ? item.result.handle ? <WholeResult handle={item.result.handle} text={item.result.text} /> : <LongText text={item.result.text} /> : <p className="soft">It has not answered yet.</p>}
           <div className="row">
             <Link href={`/tools/${encodeURIComponent(item.name)}`}>the tool</Link>
             {item.runId && <Link href={`/runs/${encodeURIComponent(item.runId)}`}>the run</Link>}
           </div>
           <CallLines tool={item.name} input={item.input ?? {}} />
+        </div>
+      )}
+      {!isOpen && item.result?.handle && !item.result.isError && (
+        <div className="call-pictures">
+          <WholeResult handle={item.result.handle} text="" picturesOnly />
         </div>
       )}
       {!isOpen && item.result?.isError && <Code text={firstLine(item.result.text, 300)} wrap />}

@@ -42,7 +42,9 @@ export interface CallItem {
   input: unknown;
   at: number;
   runId: string;
-  result?: { text: string; isError: boolean; durationMs: number };
+  result?: { text: string; isError: boolean; durationMs: number; handle: string };
+  /** What a gate or a person put in place of the arguments. */
+  edited?: unknown;
   /** What it has delegated. */
   tasks: readonly { id: string; agent: string; state: string }[];
 }
@@ -151,7 +153,8 @@ export class TranscriptBuilder {
       case "tool_result":
         this.putCall(text(data["callId"]), {
           name: text(data["name"]),
-          result: { text: text(data["content"]), isError: data["isError"] === true, durationMs: Number(data["durationMs"] ?? 0) },
+          result: { text: text(data["content"]), isError: data["isError"] === true, durationMs: Number(data["durationMs"] ?? 0), handle: text(data["handle"]) },
+          ...(data["input"] === undefined ? {} : { edited: data["input"] }),
           ...(this.find(`call ${text(data["callId"])}`) ? {} : { at, runId }),
         });
         break;

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 
-import { api, take } from "../../api/client";
+import { readLog } from "../../api/log";
 import type { LiveEvent } from "../../live/connection";
 import { useEvents, useGaps } from "../../live/LiveProvider";
 import { EMPTY, TranscriptBuilder, type Transcript } from "./transcript";
@@ -31,7 +31,7 @@ export function useTranscript(thread: string): LoadedTranscript {
 
   const readPage = useCallback(
     (older: string | undefined, signal?: AbortSignal) =>
-      take(api.GET("/api/events/log", { params: { query: { thread, limit: String(PAGE), ...(older ? { before: older } : {}) } }, ...(signal ? { signal } : {}) })),
+      readLog({ thread, limit: String(PAGE), ...(older ? { before: older } : {}) }, signal),
     [thread],
   );
 

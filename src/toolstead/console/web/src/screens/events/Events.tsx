@@ -3,7 +3,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { Link, useSearchParams } from "wouter";
 
-import { api, take } from "../../api/client";
+import { readLog } from "../../api/log";
 import type { LiveEvent } from "../../live/connection";
 import { useEvents, useGaps } from "../../live/LiveProvider";
 import { count, formatClock, formatMoment } from "../../ui/format";
@@ -114,7 +114,7 @@ function useEventLog(type: string, place: string): EventLog {
   const query = { ...(type ? { type } : {}), ...placeQuery(place), limit: String(PAGE) };
   const first = useQuery({
     queryKey: ["events", "log", type, place],
-    queryFn: ({ signal }) => take(api.GET("/api/events/log", { params: { query }, signal })),
+    queryFn: ({ signal }) => readLog(query, signal),
     staleTime: 0,
     gcTime: 0,
   });
@@ -147,7 +147,7 @@ function useEventLog(type: string, place: string): EventLog {
   const loadOlder = (): void => {
     if (!before) return;
     setBefore(undefined);
-    take(api.GET("/api/events/log", { params: { query: { ...query, before } } })).then(
+    readLog({ ...query, before }).then(
       (page) => {
         setEvents((old) => [...page.events.filter(isShown), ...old]);
         setBefore(page.before);

@@ -1,8 +1,8 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { useMemo, useState, type ReactNode } from "react";
+import { useEffect, useMemo, useState, type ReactNode } from "react";
 import { Link } from "wouter";
 
-import { api, take } from "../../api/client";
+import { readLog } from "../../api/log";
 import type { LiveEvent } from "../../live/connection";
 import { useEvents, useGaps } from "../../live/LiveProvider";
 import { formatClock } from "../../ui/format";
@@ -17,11 +17,15 @@ export function RunLog({ run, hasTree }: { run: string; hasTree: boolean }): Rea
   const [fresh, setFresh] = useState<readonly LiveEvent[]>([]);
   const { data, error, isPending, hasNextPage, fetchNextPage, isFetchingNextPage, refetch } = useInfiniteQuery({
     queryKey: ["events", "run", run, whole],
-    queryFn: ({ pageParam }) => take(api.GET("/api/events/log", { params: { query: { ...place, after: pageParam, limit: String(PAGE) } } })),
+    queryFn: ({ pageParam }) => readLog({ ...place, after: pageParam, limit: String(PAGE) }),
     initialPageParam: "0",
-    getNextPageParam: (last) => last.after,
+    getNextPageParam: (last, _, asked) => (last.events.length === 0 || last.after === asked ? undefined : last.after),
     staleTime: 0,
   });
+  const last = data?.pages.at(-1);
+  useEffect(() => {
+    if (last && last.events.length < PAGE && hasNextPage && !isFetchingNextPage) void fetchNextPage(); // it was nearly the end
+  }, [last, hasNextPage, isFetchingNextPage, fetchNextPage]);
   useGaps(() => {
     setFresh([]);
     void refetch();
@@ -32,8 +36,8 @@ export function RunLog({ run, hasTree }: { run: string; hasTree: boolean }): Rea
   });
   const events = useMemo(() => {
     const stored = data?.pages.flatMap((page) => page.events).filter((event) => event.type !== "message.delta") ?? [];
-    const last = stored.at(-1)?.id ?? "";
-    return hasNextPage ? stored : [...stored, ...fresh.filter((event) => (event.id ?? "") > last)];
+    const end = stored.at(-1)?.id ?? "";
+    return hasNextPage ? stored : [...stored, ...fresh.filter((event) => (event.id ?? "") > end)];
   }, [data, fresh, hasNextPage]);
   return (
     <div className="stack">

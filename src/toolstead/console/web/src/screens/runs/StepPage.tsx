@@ -3,6 +3,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 
 import { api, take, type Shape } from "../../api/client";
+import { readLog } from "../../api/log";
 import { count, formatCost, formatDuration, formatNumber } from "../../ui/format";
 import { Code, Empty, ErrorNotice, Facts, Json, Loading, PageHead } from "../../ui/parts";
 import { Status } from "../../ui/Status";
@@ -19,7 +20,7 @@ export function StepPage({ run, number }: { run: string; number: number }): Reac
   });
   const calls = useQuery({
     queryKey: ["events", "calls", run],
-    queryFn: () => take(api.GET("/api/events/log", { params: { query: { run, type: "tool_use,tool_result,approval.requested,approval.resolved", limit: "500" } } })),
+    queryFn: () => readLog({ run, type: "tool_use,tool_result,approval.requested,approval.resolved", limit: "500" }),
   });
   const step = data?.steps.find((one) => one.number === number);
   const back = { to: `/runs/${encodeURIComponent(run)}`, name: "The run" };
@@ -65,7 +66,7 @@ export function StepPage({ run, number }: { run: string; number: number }): Reac
 }
 
 function fromCache(step: Step): string {
-  const read = (step.usage as Held)["cacheReadTokens"] ?? (step.usage as Held)["cachedTokens"];
+  const read = (step.reply as Held | null)?.["cachedTokens"];
   return typeof read === "number" && read > 0 ? formatNumber(read) : "";
 }
 
@@ -127,6 +128,25 @@ function SentMessage({ message }: { message: Held | null }): ReactNode {
   );
 }
 
+/** What was changed in the schemas of tools, because this API does not take them as they are. */
+function Adapted({ reply, offered }: { reply: Held | null; offered: readonly string[] }): ReactNode {
+  const adapted = Object.entries((reply?.["adapted"] ?? {}) as Record<string, readonly string[]>).filter(([name]) => offered.includes(name));
+  if (adapted.length === 0) return null;
+  return (
+    <details>
+      <summary>{count(adapted.length, "schema")} adapted for this API; arguments are checked against the original</summary>
+      <dl className="facts">
+        {adapted.map(([name, changes]) => (
+          <div key={name} className="contents">
+            <dt className="mono">{name}</dt>
+            <dd>{changes.map((change) => <div key={change}>{change}</div>)}</dd>
+          </div>
+        ))}
+      </dl>
+    </details>
+  );
+}
+
 /** The tools that were offered, those that were called in the run, and what the gates said. */
 function StepTools({ step, events }: { step: Step; events: readonly Shape<"Event">[] }): ReactNode {
   const held = (step.request as Held)["tools"];
@@ -149,6 +169,7 @@ function StepTools({ step, events }: { step: Step; events: readonly Shape<"Event
           ))}
         </ul>
       </section>
+      <Adapted reply={step.reply as Held | null} offered={offered} />
       {[...called.values()].map((call) => {
         const end = ends.get(String(call["id"]));
         return end ? (

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 
-import { api, take } from "../../api/client";
+import { readLog } from "../../api/log";
 import { firstLine, formatDuration } from "../../ui/format";
 import { Age, Empty, ErrorNotice, Loading } from "../../ui/parts";
 import { Status } from "../../ui/Status";
@@ -13,7 +13,7 @@ const CALLS = 50;
 export function ToolHistory({ name }: { name: string }): ReactNode {
   const { data, error, isPending } = useQuery({
     queryKey: ["events", "tool", name],
-    queryFn: () => take(api.GET("/api/events/log", { params: { query: { tool: name, type: "tool_result", limit: String(CALLS) } } })),
+    queryFn: () => readLog({ tool: name, type: "tool_result", limit: String(CALLS) }),
     staleTime: 0,
   });
   if (isPending) return <Loading what="The calls" />;

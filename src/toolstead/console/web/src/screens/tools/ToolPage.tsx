@@ -4,6 +4,7 @@ import { useEffect, useRef, useState, type ReactNode } from "react";
 import { api, take, type Shape } from "../../api/client";
 import { useAccess } from "../../api/access";
 import { ArgumentsInput } from "../../ui/form/ArgumentsInput";
+import { firstLine } from "../../ui/format";
 import { Markdown } from "../../ui/Markdown";
 import { Button, Card, ErrorNotice, Facts, Json, Loading, PageHead } from "../../ui/parts";
 import { Tabs } from "../../ui/Tabs";
@@ -15,7 +16,7 @@ import { ToolHistory } from "./ToolHistory";
 import { WhoSees } from "./WhoSees";
 import "./tools.css";
 
-type Tool = Shape<"Tool">;
+type Tool = Shape<"ToolDetails">;
 
 export function ToolPage({ name }: { name: string }): ReactNode {
   const { data, error, isPending, refetch } = useQuery({
@@ -63,6 +64,7 @@ function CallTool({ tool }: { tool: Tool }): ReactNode {
   const { mayWrite } = useAccess();
   const [input, setInput] = useState<unknown>({});
   const [problem, setProblem] = useState("");
+  const [turn, setTurn] = useState(0);
   const answerPlace = useRef<HTMLDivElement>(null);
   const stop = useRef<AbortController | null>(null);
   const call = useMutation({
@@ -85,7 +87,27 @@ function CallTool({ tool }: { tool: Tool }): ReactNode {
   return (
     <div className="two-columns">
       <div className="stack">
+        {tool.examples && tool.examples.length > 0 && (
+          <div className="row">
+            <span className="soft">Examples:</span>
+            {tool.examples.map((example, index) => (
+              <Button
+                key={index}
+                small
+                className="wrap mono"
+                onClick={() => {
+                  setInput(example);
+                  setProblem("");
+                  setTurn(turn + 1);
+                }}
+              >
+                {firstLine(JSON.stringify(example), 60)}
+              </Button>
+            ))}
+          </div>
+        )}
         <ArgumentsInput
+          key={turn}
           id="arguments"
           schema={tool.inputSchema}
           value={input}

@@ -44,7 +44,6 @@ const TEMPLATES = {
         ↑
       </Button>
     ),
-    SubmitButton: () => null,
   },
 };
 
@@ -52,7 +51,7 @@ const DEEPEST = 6;
 
 /** A default is shown, and not sent: the server fills it in. */
 function showDefaults(schema: unknown, depth = 0): UiSchema {
-  const shown: UiSchema = depth === 0 ? { "ui:submitButtonOptions": { norender: true }, "ui:label": false } : {};
+  const shown: UiSchema = depth === 0 ? { "ui:label": false } : {};
   if (typeof schema !== "object" || schema === null || depth > DEEPEST) return shown;
   const { default: value, properties } = schema as Record<string, unknown>;
   if (["string", "number"].includes(typeof value) && value !== "") shown["ui:placeholder"] = String(value);
@@ -100,7 +99,9 @@ export default function SchemaForm(props: {
         experimental_defaultFormStateBehavior={{ arrayMinItems: { populate: "requiredOnly" }, emptyObjectFields: "skipEmptyDefaults" }}
         onChange={({ formData }) => props.onChange(formData)}
         onSubmit={() => props.onSubmit()}
-      />
+      >
+        <button type="submit" hidden />
+      </Form>
       {anything.length > 0 && <p className="hint-box">Anything may be given for {anything.join(", ")}, so there is no field for it: give it as JSON.</p>}
     </>
   );
