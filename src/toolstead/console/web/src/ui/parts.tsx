@@ -1,5 +1,5 @@
 /** The small parts that screens are built of. */
-import { useEffect, useState, type ButtonHTMLAttributes, type ReactNode } from "react";
+import { useEffect, useId, useState, type ButtonHTMLAttributes, type ReactNode } from "react";
 import { Link } from "wouter";
 
 import { Problem } from "../api/client";
@@ -96,11 +96,12 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 }
 
 export function Card(props: { title?: ReactNode; aside?: ReactNode; children: ReactNode; className?: string }): ReactNode {
+  const heading = useId();
   return (
-    <section className={`card ${props.className ?? ""}`}>
+    <section className={`card ${props.className ?? ""}`} aria-labelledby={props.title ? heading : undefined}>
       {(props.title || props.aside) && (
         <div className="card-head">
-          <h2 className="grow">{props.title}</h2>
+          <h2 className="grow" id={heading}>{props.title}</h2>
           {props.aside}
         </div>
       )}

@@ -37,12 +37,13 @@ export function TaskPage({ id }: { id: string }): ReactNode {
         }
         actions={<TaskActions task={data} />}
       />
-      {data.error && <ErrorNotice error={new Error(`${data.error.code}: ${data.error.message}`)} />}
+      {data.error &&
+        (data.outcome === "cancelled" ? <p className="hint-box">{data.error.message}</p> : <ErrorNotice error={new Error(`${data.error.code}: ${data.error.message}`)} />)}
       {data.position ? <p className="hint-box">It waits for its agent; {data.position === 1 ? "it is the next" : `${data.position - 1} are before it`}.</p> : null}
       <div className="two-columns">
         <Card title="What was asked"><p className="typed">{data.prompt}</p></Card>
         <Card title="What came of it">
-          {data.summary ? <Markdown text={data.summary} /> : <p className="soft">Nothing yet.</p>}
+          {data.summary ? <Markdown text={data.summary} /> : <p className="soft">{data.outcome === null ? "Nothing yet." : "It ended without a result."}</p>}
           {data.resultSize > 0 && <WholeResult task={data} />}
         </Card>
       </div>
