@@ -100,7 +100,9 @@ def main() -> int:
 
 def _read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.console", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=0, help="how long 1,000 events a second are watched; 10 by default")
+    parser.add_argument(
+        "--minutes", type=float, default=0, help="how long 1,000 events a second are watched; 10 by default"
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of everything, and half a minute")
     parser.add_argument("--output", default="", help="write the table to this file too")
     return parser.parse_args()
@@ -160,7 +162,10 @@ def _measure_thread(server: Server, measured: MeasuredPage, load: Load, table: T
     began = time.perf_counter()
     page.goto(f"{server.url}/chat/{thread}")
     page.get_by_text(f"Answer {load.messages}, the last one.").wait_for()
-    table.add(f"a thread of {load.messages:,} messages: until its end is shown", f"{(time.perf_counter() - began) * 1000:.0f} ms")
+    table.add(
+        f"a thread of {load.messages:,} messages: until its end is shown",
+        f"{(time.perf_counter() - began) * 1000:.0f} ms",
+    )
     measured.begin()
     steps = measured.scroll(".transcript", to_top=True, step=2_000, most=20_000)
     assert page.get_by_text("A long conversation", exact=True).last.is_visible(), "the beginning was not reached"
@@ -191,7 +196,10 @@ def _measure_events(server: Server, measured: MeasuredPage, load: Load, table: T
     began = time.perf_counter()
     page.goto(f"{server.url}/events")
     page.locator(".event-row").first.wait_for()
-    table.add(f"{load.events:,} stored events: until the last ones are shown", f"{(time.perf_counter() - began) * 1000:.0f} ms")
+    table.add(
+        f"{load.events:,} stored events: until the last ones are shown",
+        f"{(time.perf_counter() - began) * 1000:.0f} ms",
+    )
     measured.begin()
     for _ in range(20):
         page.locator(".event-rows").evaluate("(box) => { box.scrollTop = 0; }")
@@ -200,7 +208,9 @@ def _measure_events(server: Server, measured: MeasuredPage, load: Load, table: T
         if older.count() == 0:
             break
         older.click()
-        page.wait_for_function("(before) => document.querySelector('main [role=status]').innerText !== before", arg=before)
+        deadline = time.monotonic() + PATIENCE
+        while page.get_by_role("status").first.inner_text() == before and time.monotonic() < deadline:
+            page.wait_for_timeout(5)
     shown = page.get_by_role("status").first.inner_text()
     table.add(f"… 20 older pages read, {shown}: frames", measured.take().describe())
     measured.begin()

@@ -27,7 +27,9 @@ DELTAS_OF_A_RUN = 1_500
 STREAMING = 4
 FANOUT = 9
 PAGE = 2_000
-TEXT = "The build is **green**: `make check` passed, and the [notes](https://example.com/notes) say why.\n\n- one\n- two\n"
+TEXT = (
+    "The build is **green**: `make check` passed, and the [notes](https://example.com/notes) say why.\n\n- one\n- two\n"
+)
 
 
 class Stage:
@@ -101,7 +103,9 @@ class Stage:
             if is_answer:
                 call = {"callId": f"call{number}", "name": "file-reader"}
                 events.append(_event("tool_use", {**call, "input": {"path": f"notes-{number}.md"}}, run))
-                events.append(_event("tool_result", {**call, "content": "line\n" * 20, "isError": False, "durationMs": 3}, run))
+                events.append(
+                    _event("tool_result", {**call, "content": "line\n" * 20, "isError": False, "durationMs": 3}, run)
+                )
             text = f"Answer {number}. {TEXT * (1 + number % 3)}" if is_answer else f"Question {number}?"
             role = "assistant" if is_answer else "user"
             said = {"messageId": self.new_id("msg"), "role": role, "content": text, "kind": "text"}

@@ -32,8 +32,14 @@ def test_the_audit_of_these_tests_reports_each_kind_of_problem(page: Page, audit
     page.reload()
     found, audit.problems[:] = "\n".join(audit.problems), []
     for problem in (
-        "violates script-src-elem: inline", "violates connect-src: https://example.com", "violates img-src: http://127",
-        "error: a message", "warning: another", "error: thrown", "refused: GET /api/threads/none: 404",
-        "elsewhere: http://127.0.0.1:1/x.png", "failed: GET http://127.0.0.1:1/x.png",
+        "violates script-src-elem: inline",
+        "violates connect-src: https://example.com",
+        "violates img-src: http://127",
+        "error: a message",
+        "warning: another",
+        "error: thrown",
+        "refused: GET /api/threads/none: 404",
+        "elsewhere: http://127.0.0.1:1/x.png",
+        "failed: GET http://127.0.0.1:1/x.png",
     ):
         assert problem in found

@@ -1,5 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
 
 import { Button, Loading } from "../../ui/parts";
 import { TranscriptItem } from "./TranscriptItem";
@@ -13,11 +13,17 @@ export function TranscriptView({ loaded }: { loaded: LoadedTranscript }): ReactN
   const box = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
   const [showsEnd, setShowsEnd] = useState(true);
+  const firstKey = items[0]?.key;
+  const lastKey = items.at(-1)?.key;
+  const latest = useRef(items);
+  latest.current = items;
+  // Another function makes the list place all its rows anew: one for each frame of a text that grows would be too many.
+  const keyOf = useCallback((index: number) => latest.current[index]?.key ?? index, [items.length, firstKey, lastKey]);
   const rows = useVirtualizer({
     count: items.length,
     getScrollElement: () => box.current,
     estimateSize: () => 72,
-    getItemKey: (index) => items[index]?.key ?? index,
+    getItemKey: keyOf,
     overscan: 6,
     paddingStart: 12,
     paddingEnd: 12,
@@ -30,7 +36,6 @@ export function TranscriptView({ loaded }: { loaded: LoadedTranscript }): ReactN
   }, [size, items]);
 
   // Older items come in above: what one reads stays where it is.
-  const firstKey = items[0]?.key;
   const lastFirst = useRef({ key: firstKey, size });
   useLayoutEffect(() => {
     const view = box.current;
