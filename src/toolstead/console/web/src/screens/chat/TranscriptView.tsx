@@ -3,9 +3,19 @@ import { useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNo
 
 import { Button, Loading } from "../../ui/parts";
 import { TranscriptItem } from "./TranscriptItem";
+import type { Item } from "./transcript";
 import type { LoadedTranscript } from "./useTranscript";
 
 const NEAR_END = 80;
+const LINE = 22;
+const LINE_LENGTH = 100;
+
+/** About how high an entry will be: the nearer it is, the less is moved when it is measured. */
+function estimateHeight(item: Item | undefined): number {
+  if (item?.kind !== "message" && item?.kind !== "stream") return 50;
+  const lines = item.text.split("\n").reduce((sum, line) => sum + Math.max(Math.ceil(line.length / LINE_LENGTH), 0.4), 0);
+  return 56 + lines * LINE;
+}
 
 /** The transcript; only what is on the screen is in the page. It stays at the end while one is there, and stays put otherwise. */
 export function TranscriptView({ loaded }: { loaded: LoadedTranscript }): ReactNode {
@@ -22,7 +32,7 @@ export function TranscriptView({ loaded }: { loaded: LoadedTranscript }): ReactN
   const rows = useVirtualizer({
     count: items.length,
     getScrollElement: () => box.current,
-    estimateSize: () => 72,
+    estimateSize: (index) => estimateHeight(latest.current[index]),
     getItemKey: keyOf,
     overscan: 6,
     paddingStart: 12,
