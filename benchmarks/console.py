@@ -1,7 +1,7 @@
 """`python -m benchmarks.console [--minutes N] [--quick] [--output FILE]`: the console under load, in Debian's Chromium.
 
-A server of its own has a thread of 5,000 messages, a tree of 1,000 runs and 100,000 events more, and reports 1,000 events
-a second for as long as is asked. The console must be built (`make console`), and playwright installed.
+A server of its own has a thread of 5,000 messages, a tree of 1,000 runs and 100,000 events more, and reports 1,000
+events a second for as long as is asked. The console must be built (`make console`), and playwright installed.
 """
 
 from __future__ import annotations

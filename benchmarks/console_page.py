@@ -24,7 +24,9 @@ _MEASURE = """
     requestAnimationFrame(each);
   };
   requestAnimationFrame(each);
-  new PerformanceObserver((list) => tasks.push(...list.getEntries().map((one) => one.duration))).observe({ type: "longtask" });
+  new PerformanceObserver((list) => {
+    for (const one of list.getEntries()) tasks.push(one.duration);
+  }).observe({ type: "longtask" });
   const read = ReadableStreamDefaultReader.prototype.read;
   ReadableStreamDefaultReader.prototype.read = async function () {
     const got = await read.call(this);
@@ -96,7 +98,10 @@ class MeasuredPage:
         self._session.send("HeapProfiler.enable")
         self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
         self._received: list[Response] = []
-        self.page.on("response", lambda response: self._received.append(response))
+        self.page.on("response", self._note_response)
+
+    def _note_response(self, response: Response) -> None:
+        self._received.append(response)
 
     def begin(self) -> None:
         self.page.evaluate("bench.begin()")

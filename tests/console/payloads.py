@@ -50,7 +50,7 @@ def _read_dompurify(archive: tarfile.TarFile) -> Iterator[str]:
 def _read_commonmark(archive: tarfile.TarFile) -> Iterator[str]:
     text = _read_text(archive, "index.js")
     yield from map(
-        ast.literal_eval, re.findall(r"^    markdown:\s*('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", text, re.M)
+        ast.literal_eval, re.findall(r"^    markdown:\s*('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", text, re.MULTILINE)
     )
 
 

@@ -1,4 +1,4 @@
-"""Nothing that a model, a tool, a file or a person has written is ever more than text, or a link that says where it leads.
+"""What a model, a tool, a file or a person has written is never more than text, or a link that says where it leads.
 
 Thousands of texts that attack pages go through every place that the console shows texts of others in. The audit sees
 what a page would do with one that works: a message, a request elsewhere, a violation of the policy.
@@ -43,29 +43,33 @@ PLAIN += ("blob:http://127.0.0.1/1", "file:///etc/passwd", "&#106;avascript:aler
 LOOK = """
 (() => {
   const found = [];
-  const allowed = new Set("P BR STRONG EM DEL CODE PRE BLOCKQUOTE UL OL LI H1 H2 H3 H4 H5 H6 HR A SPAN TABLE THEAD TBODY TR TH TD".split(" "));
+  const tags = "P BR STRONG EM DEL CODE PRE BLOCKQUOTE UL OL LI H1 H2 H3 H4 H5 H6 HR A SPAN TABLE THEAD TBODY TR TH TD";
+  const allowed = new Set(tags.split(" "));
+  const kept = new Set(["href", "target", "rel", "class", "start", "align"]);
+  const odd = "iframe frame frameset object embed applet base meta link style marquee video source math template";
+  const forbidden = new Set([...odd.split(" "), "noscript", "script"]);
+  const places = new Set(["href", "src", "action", "background", "poster"]);
+  const runs = /^[\\s\\x00-\\x1f]*(javascript|vbscript|data:text|file|blob):?/i;
   const note = (what, element) => found.push(`${what}: ${element.outerHTML.slice(0, 200)}`);
   for (const element of document.body.querySelectorAll("*")) {
     if (element.matches("body > noscript, body > script[src^='/assets/']")) continue;
-    const { tagName } = element;
-    if (/^(iframe|frame|frameset|object|embed|applet|base|meta|link|style|marquee|video|source|math|template|noscript)$/i.test(tagName)) note("tag", element);
-    if (tagName.toUpperCase() === "SCRIPT") note("script", element);
+    if (forbidden.has(element.localName)) note("tag", element);
     for (const { name, value } of element.attributes) {
-      if (/^on/i.test(name) || name === "srcdoc" || name === "formaction" || name === "xlink:href") note("attribute", element);
-      if (["href", "src", "action", "background", "poster"].includes(name) && /^[\\s\\x00-\\x1f]*(javascript|vbscript|data:text|file|blob):?/i.test(value)) note("address", element);
+      if (/^on|^(srcdoc|formaction|xlink:href)$/i.test(name)) note("attribute", element);
+      if (places.has(name) && runs.test(value)) note("address", element);
     }
-    if (tagName === "A") {
-      if (!["http:", "https:", "mailto:"].includes(element.protocol) && element.getAttribute("href")) note("protocol", element);
-      const leads = element.host !== location.host || element.protocol === "mailto:";
-      if (leads && element.getAttribute("href")) {
-        if (!/noopener/.test(element.rel) || element.target !== "_blank") note("opener", element);
-        const said = element.nextElementSibling?.classList.contains("link-host") ? element.nextElementSibling.textContent : "";
+    if (element.localName === "a" && element.getAttribute("href")) {
+      if (!["http:", "https:", "mailto:"].includes(element.protocol)) note("protocol", element);
+      if (element.host !== location.host) {
+        if (!element.rel.includes("noopener") || element.target !== "_blank") note("opener", element);
+        const next = element.nextElementSibling;
+        const said = next?.classList.contains("link-host") ? next.textContent : "";
         if (said !== `(${element.protocol === "mailto:" ? "mail" : element.host})`) note("says no host", element);
       }
     }
     if (element.closest(".markdown") && !element.classList.contains("markdown")) {
-      if (!allowed.has(tagName)) note("markdown tag", element);
-      for (const { name } of element.attributes) if (!["href", "target", "rel", "class", "start", "align"].includes(name)) note("markdown attribute", element);
+      if (!allowed.has(element.tagName)) note("markdown tag", element);
+      for (const { name } of element.attributes) if (!kept.has(name)) note("markdown attribute", element);
     }
   }
   return [...new Set(found)].slice(0, 10);
@@ -210,7 +214,7 @@ async def _fill_database(stage: Stage, payloads: Sequence[str]) -> None:
     try:
         for number, chunk in enumerate(_cut(payloads)):
             events = [event for index, text in enumerate(chunk) for event in _say_everywhere(f"{number}_{index}", text)]
-            await _add_thread(store, stage, f"{number:04}", chunk, events, f"the last of {number}")
+            await _add_thread(store, stage, f"{number:04}", chunk, events=events, last=f"the last of {number}")
         good = (
             "[a](http://example.com/a?b=c) <https://example.org/> ![p](https://example.org/) [m](mailto:a@example.com)"
         )
@@ -219,13 +223,13 @@ async def _fill_database(stage: Stage, payloads: Sequence[str]) -> None:
             _event("message", {"messageId": f"l{index}", "role": "assistant", "content": text})
             for index, text in enumerate(links)
         ]
-        await _add_thread(store, stage, "links", ["links"], said, "the last of links")
+        await _add_thread(store, stage, "links", ["links"], events=said, last="the last of links")
     finally:
         await store.close()
 
 
 async def _add_thread(
-    store: Store, stage: Stage, id: str, texts: Sequence[str], events: Sequence[NewEvent], last: str
+    store: Store, stage: Stage, id: str, texts: Sequence[str], *, events: Sequence[NewEvent], last: str
 ) -> None:
     """A thread with a run that ended: its title, prompt, model and end have texts of others, too."""
     now = time.time()

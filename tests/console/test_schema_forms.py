@@ -1,4 +1,4 @@
-"""The page of a tool, whatever its schema is: a form or a word that there is none, and JSON that is sent as it is typed.
+"""The page of a tool, whatever its schema: a form, or a word that there is none, and JSON that is sent as it is typed.
 
 The schemas are those of the official JSON Schema suite, draft 2020-12.
 """
@@ -64,12 +64,14 @@ def test_every_shape_of_a_schema_has_a_form_or_says_that_it_has_none(page: Page,
     tools = [tool["name"] for tool in stage.ask("GET", "/api/tools")["tools"] if tool["name"].startswith("shape")]
     assert len(tools) > 400, "the suite's schemas became tools"
     forms = 0
+    page.set_default_timeout(10_000)
     for name in tools:
         page.evaluate("(address) => history.pushState(null, '', address)", f"/tools/{name}")
         expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
         if page.get_by_role("tab", name="JSON").get_attribute("aria-selected") != "true":
-            expect(page.locator("form.schema-form, .hint-box").first).to_be_visible()
-            forms += page.locator("form.schema-form").count()
+            fields = page.locator("form.schema-form :is(input, select, textarea, button)")
+            expect(fields.or_(page.locator(".hint-box")).first).to_be_visible()
+            forms += page.locator(".hint-box").count() == 0
             page.get_by_role("tab", name="JSON").click()
         expect(page.get_by_role("textbox", name="Arguments as JSON")).to_be_visible()
         assert page.locator(".problem").count() == 0, name
@@ -98,7 +100,6 @@ def test_json_is_sent_with_every_number_as_it_was_typed(page: Page, typed: str) 
     assert request.post_data is not None
     assert request.post_data.replace(" ", "") == f'{{"input":{typed}}}'.replace(" ", "")
     expect(page.get_by_text("done", exact=True).first).to_be_visible()
-    assert typed.replace(" ", "") in page.locator(".code", has_text="curl").inner_text().replace(" ", "")
 
 
 def test_a_form_does_not_take_a_number_that_it_would_change(page: Page) -> None:

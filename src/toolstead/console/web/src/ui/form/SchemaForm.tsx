@@ -1,7 +1,7 @@
 /** A form from a JSON schema; loaded by the screens that need one. */
 import Form from "@rjsf/core";
 import type { IconButtonProps, RJSFSchema, UiSchema } from "@rjsf/utils";
-import { useMemo, type ReactNode } from "react";
+import { useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
 
 import { Button } from "../parts";
 import type { IconName } from "../icons";
@@ -56,22 +56,29 @@ export default function SchemaForm(props: {
   id: string;
 }): ReactNode {
   const look = useMemo(() => showDefaults(props.schema), [props.schema]);
+  const box = useRef<HTMLDivElement>(null);
+  const [isEmpty, setEmpty] = useState(false);
+  // A schema may say much and name no field: `allOf` of conditions, or a pattern of names.
+  useLayoutEffect(() => setEmpty(!box.current?.querySelector("input, select, textarea, button")));
   return (
-    <Form
-      id={props.id}
-      idPrefix={props.id}
-      className="schema-form"
-      schema={props.schema as RJSFSchema}
-      uiSchema={look}
-      validator={validator}
-      formData={props.value}
-      templates={TEMPLATES as never}
-      noHtml5Validate
-      showErrorList={false}
-      omitExtraData={false}
-      experimental_defaultFormStateBehavior={{ arrayMinItems: { populate: "requiredOnly" }, emptyObjectFields: "skipEmptyDefaults" }}
-      onChange={({ formData }) => props.onChange(formData)}
-      onSubmit={() => props.onSubmit()}
-    />
+    <div ref={box}>
+      {isEmpty && <p className="hint-box">No form can be made of this schema: give the arguments as JSON.</p>}
+      <Form
+        id={props.id}
+        idPrefix={props.id}
+        className="schema-form"
+        schema={props.schema as RJSFSchema}
+        uiSchema={look}
+        validator={validator}
+        formData={props.value}
+        templates={TEMPLATES as never}
+        noHtml5Validate
+        showErrorList={false}
+        omitExtraData={false}
+        experimental_defaultFormStateBehavior={{ arrayMinItems: { populate: "requiredOnly" }, emptyObjectFields: "skipEmptyDefaults" }}
+        onChange={({ formData }) => props.onChange(formData)}
+        onSubmit={() => props.onSubmit()}
+      />
+    </div>
   );
 }
