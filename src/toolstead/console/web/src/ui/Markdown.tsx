@@ -6,22 +6,24 @@ import DOMPurify from "dompurify";
 import { Marked } from "marked";
 import { memo, useMemo, type ReactNode } from "react";
 
+const LONGEST_ADDRESS = 100;
+
 const escapeHtml = (text: string): string =>
   text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 
+/** Where a link leads, if it leads to the web or to a mailbox; anything else is no link. */
 function hostOf(address: string): string | null {
-  try {
-    const url = new URL(address, window.location.origin);
-    if (url.protocol !== "https:" && url.protocol !== "http:" && url.protocol !== "mailto:") return null;
-    return url.protocol === "mailto:" ? "mail" : url.host;
-  } catch {
-    return null;
-  }
+  if (!/^(https?|mailto):/i.test(address) || !URL.canParse(address)) return null;
+  const url = new URL(address);
+  return url.protocol === "mailto:" ? "mail" : url.host;
 }
 
 function renderLink(address: string, shown: string): string {
   const host = hostOf(address);
-  if (host === null) return shown;
+  if (host === null) {
+    const said = escapeHtml(address.length > LONGEST_ADDRESS ? `${address.slice(0, LONGEST_ADDRESS)}…` : address);
+    return shown === said ? shown : `${shown} <span class="link-host">(${said})</span>`;
+  }
   const note = host === window.location.host ? "" : ` <span class="link-host">(${escapeHtml(host)})</span>`;
   return `<a href="${escapeHtml(address)}" target="_blank" rel="noopener noreferrer nofollow">${shown}</a>${note}`;
 }

@@ -5,6 +5,7 @@ import { Link } from "wouter";
 
 import { useAccess } from "../../api/access";
 import { api, Problem, take, type Shape } from "../../api/client";
+import { parseExactly, simplify } from "../../ui/exactJson";
 import { ArgumentsInput } from "../../ui/form/ArgumentsInput";
 import { formatAge, formatDuration } from "../../ui/format";
 import { Button, Code, ErrorNotice, Loading, useNow } from "../../ui/parts";
@@ -108,7 +109,7 @@ function Deny({ approval, onEnd }: { approval: Approval; onEnd: () => void }): R
 
 function EditedCall({ approval, onEnd }: { approval: Approval; onEnd: () => void }): ReactNode {
   const decision = useDecision(approval);
-  const [input, setInput] = useState<unknown>(approval.input);
+  const [input, setInput] = useState<unknown>(() => readArguments(approval));
   const [problem, setProblem] = useState("");
   const tool = useQuery({
     queryKey: ["tools", approval.tool],
@@ -141,6 +142,17 @@ function EditedCall({ approval, onEnd }: { approval: Approval; onEnd: () => void
       {decision.error && <ErrorNotice error={decision.error} />}
     </div>
   );
+}
+
+/** The arguments with every number as it was sent: the text that is shown has them, where a value of JavaScript has not. */
+function readArguments({ input, shown }: Approval): unknown {
+  try {
+    const exact = parseExactly(shown.input);
+    if (JSON.stringify(simplify(exact).value) === JSON.stringify(input)) return exact;
+  } catch {
+    // It was cut, or written for people.
+  }
+  return input;
 }
 
 function useDecision(approval: Approval) {

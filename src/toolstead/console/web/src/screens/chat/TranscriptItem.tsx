@@ -9,19 +9,14 @@ import { Status } from "../../ui/Status";
 import { LongText, WholeResult } from "../../ui/ToolAnswer";
 import { CallLines } from "../tools/CallLines";
 import { splitBlocks } from "./blocks";
-import type { CallItem, Item, MessageItem } from "./transcript";
+import type { CallItem, Item, MessageItem, StreamItem } from "./transcript";
 
 /** One entry; it is drawn again only when it is another object. */
 export const TranscriptItem = memo(function TranscriptItem({ item }: { item: Item }): ReactNode {
   switch (item.kind) {
     case "message":
-      return <Message item={item} />;
     case "stream":
-      return (
-        <article className="message assistant" aria-busy="true" data-streaming="">
-          <Blocks text={item.text} />
-        </article>
-      );
+      return <Message item={item} />;
     case "thinking":
       return (
         <details className="thinking">
@@ -42,7 +37,16 @@ export const TranscriptItem = memo(function TranscriptItem({ item }: { item: Ite
 
 const SORTS: Readonly<Record<string, string>> = { checkin: "check-in of a sub-agent", result: "result of a sub-agent", signal: "signal of a sub-agent" };
 
-function Message({ item }: { item: MessageItem }): ReactNode {
+/** A message, or the text that becomes one: when it has ended, its head is added and nothing else is drawn again. */
+function Message({ item }: { item: MessageItem | StreamItem }): ReactNode {
+  if (item.kind === "stream") {
+    return (
+      <article className="message assistant" aria-busy="true" data-streaming="">
+        {null}
+        <Blocks text={item.text} />
+      </article>
+    );
+  }
   const sort = SORTS[item.sort];
   return (
     <article className={`message ${item.role}${sort ? " sent" : ""}`} aria-label={sort ?? item.role}>
@@ -52,7 +56,7 @@ function Message({ item }: { item: MessageItem }): ReactNode {
         <span className="grow" />
         <CopyButton text={item.text} />
       </header>
-      {item.role === "user" ? <p className="typed">{item.text}</p> : <Markdown text={item.text} />}
+      {item.role === "user" ? <p className="typed">{item.text}</p> : <Blocks text={item.text} />}
     </article>
   );
 }

@@ -1,11 +1,21 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
 
 import { Button, Loading } from "../../ui/parts";
 import { TranscriptItem } from "./TranscriptItem";
+import type { Item } from "./transcript";
 import type { LoadedTranscript } from "./useTranscript";
 
 const NEAR_END = 80;
+const LINE = 22;
+const LINE_LENGTH = 100;
+
+/** About how high an entry will be: the nearer it is, the less is moved when it is measured. */
+function estimateHeight(item: Item | undefined): number {
+  if (item?.kind !== "message" && item?.kind !== "stream") return 50;
+  const lines = item.text.split("\n").reduce((sum, line) => sum + Math.max(Math.ceil(line.length / LINE_LENGTH), 0.4), 0);
+  return 56 + lines * LINE;
+}
 
 /** The transcript; only what is on the screen is in the page. It stays at the end while one is there, and stays put otherwise. */
 export function TranscriptView({ loaded }: { loaded: LoadedTranscript }): ReactNode {
@@ -13,11 +23,17 @@ export function TranscriptView({ loaded }: { loaded: LoadedTranscript }): ReactN
   const box = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
   const [showsEnd, setShowsEnd] = useState(true);
+  const firstKey = items[0]?.key;
+  const lastKey = items.at(-1)?.key;
+  const latest = useRef(items);
+  latest.current = items;
+  // Another function makes the list place all its rows anew: one for each frame of a text that grows would be too many.
+  const keyOf = useCallback((index: number) => latest.current[index]?.key ?? index, [items.length, firstKey, lastKey]);
   const rows = useVirtualizer({
     count: items.length,
     getScrollElement: () => box.current,
-    estimateSize: () => 72,
-    getItemKey: (index) => items[index]?.key ?? index,
+    estimateSize: (index) => estimateHeight(latest.current[index]),
+    getItemKey: keyOf,
     overscan: 6,
     paddingStart: 12,
     paddingEnd: 12,
@@ -30,7 +46,6 @@ export function TranscriptView({ loaded }: { loaded: LoadedTranscript }): ReactN
   }, [size, items]);
 
   // Older items come in above: what one reads stays where it is.
-  const firstKey = items[0]?.key;
   const lastFirst = useRef({ key: firstKey, size });
   useLayoutEffect(() => {
     const view = box.current;

@@ -1,5 +1,8 @@
+const DEFINES_LINK = /^ {0,3}\[[^\]\n]+\]:/m;
+
 /** Splits markdown where one part cannot change the other: at blank lines outside of fences and lists. */
 export function splitBlocks(text: string): string[] {
+  if (DEFINES_LINK.test(text)) return [text]; // links anywhere may mean it
   const blocks: string[] = [];
   let block: string[] = [];
   let fence = "";

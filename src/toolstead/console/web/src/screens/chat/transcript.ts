@@ -119,19 +119,23 @@ export class TranscriptBuilder {
         break;
       case "message": {
         const role = text(data["role"]);
-        if (role === "assistant") this.remove(`stream ${runId}`);
-        const key = text(data["messageId"]) || (event.id ?? String(at));
+        const id = text(data["messageId"]) || (event.id ?? String(at));
+        const place = role === "assistant" ? this.places.get(`stream ${runId}`) : undefined;
+        // What has grown becomes the message, in its place and under its key: what is drawn of it stays.
+        const key = place === undefined ? id : (this.items[place]?.key ?? id);
+        if (place !== undefined) this.places.delete(`stream ${runId}`);
         this.put({ kind: "message", key, role, sort: text(data["kind"]) || "text", text: text(data["content"]), at, runId });
         break;
       }
       case "message.delta": {
         const attempt = Number(data["attempt"] ?? 1);
-        const key = `stream ${runId}`;
-        const before = this.find(key);
+        const before = this.find(`stream ${runId}`);
         const isNew = before?.kind !== "stream" || (attempt > 1 && this.attempts.get(runId) !== attempt);
         this.attempts.set(runId, attempt);
         const said = (isNew || before?.kind !== "stream" ? "" : before.text) + text(data["text"]);
+        const key = before?.key ?? `said ${runId} ${this.countSaid(runId)}`;
         this.put({ kind: "stream", key, text: said, at: before?.at ?? at, runId });
+        this.places.set(`stream ${runId}`, this.places.get(key) as number);
         break;
       }
       case "thinking": {
@@ -147,7 +151,7 @@ export class TranscriptBuilder {
         break;
       }
       case "tool_use":
-        this.endStream(runId, at);
+        this.endStream(runId);
         this.putCall(text(data["callId"]), { name: text(data["name"]), input: data["input"], at, runId });
         break;
       case "tool_result":
@@ -190,23 +194,27 @@ export class TranscriptBuilder {
   }
 
   private readonly attempts = new Map<string, number>();
+  private readonly said = new Map<string, number>();
+
+  /** Texts of a run are numbered: a call between two of them ends the first. */
+  private countSaid(runId: string): number {
+    const number = (this.said.get(runId) ?? 0) + 1;
+    this.said.set(runId, number);
+    return number;
+  }
 
   /** What was said before a call is a message of its own: what comes after it begins anew. */
-  private endStream(runId: string, at: number): void {
+  private endStream(runId: string): void {
     const key = `stream ${runId}`;
     const said = this.find(key);
     if (said?.kind !== "stream" || said.text.trim() === "") return;
-    const place = this.places.get(key) as number;
     this.places.delete(key);
-    const kept: MessageItem = { kind: "message", key: `said ${runId} ${at} ${place}`, role: "assistant", sort: "text", text: said.text, at: said.at, runId };
-    this.items[place] = kept;
-    this.places.set(kept.key, place);
+    this.put({ kind: "message", key: said.key, role: "assistant", sort: "text", text: said.text, at: said.at, runId });
   }
 
   private endRun(runId: string): void {
     if (this.runId === runId) this.runId = "";
-    const said = this.find(`stream ${runId}`);
-    if (said?.kind === "stream" && said.text) this.endStream(runId, said.at);
+    this.endStream(runId);
   }
 
   private putCall(callId: string, part: Partial<CallItem>): void {
@@ -250,14 +258,6 @@ export class TranscriptBuilder {
     } else {
       this.items[place] = item;
     }
-  }
-
-  private remove(key: string): void {
-    const place = this.places.get(key);
-    if (place === undefined) return;
-    this.items.splice(place, 1);
-    this.places.clear();
-    this.items.forEach((item, index) => this.places.set(item.key, index));
   }
 }
 

@@ -18,6 +18,14 @@ export interface LoadedTranscript {
   reload: () => void;
 }
 
+/** Keeps an event for when older ones are read. Pieces of a text become one, as the server joins them: a text has thousands. */
+function keep(stored: LiveEvent[], event: LiveEvent): void {
+  const last = stored.at(-1);
+  const joins = last?.type === "message.delta" && event.type === last.type && event.runId === last.runId && event.data["attempt"] === last.data["attempt"];
+  if (joins) stored[stored.length - 1] = { ...event, data: { ...event.data, text: `${String(last.data["text"])}${String(event.data["text"])}` } };
+  else stored.push(event);
+}
+
 /** The transcript of a thread: its last page at once, older ones when they are asked for, and what happens as it happens. */
 export function useTranscript(thread: string): LoadedTranscript {
   const [transcript, setTranscript] = useState<Transcript>(EMPTY);
@@ -48,7 +56,8 @@ export function useTranscript(thread: string): LoadedTranscript {
         builder.current = new TranscriptBuilder(stored.current);
         const waiting = early.current ?? [];
         early.current = null;
-        stored.current.push(...waiting.filter((event) => event.id && event.id > (page.events.at(-1)?.id ?? "")));
+        const end = page.events.at(-1)?.id ?? "";
+        for (const event of waiting) if (event.id && event.id > end) keep(stored.current, event);
         setTranscript(builder.current.add(waiting));
         setState({ loading: false, older: false, error: null });
       },
@@ -66,7 +75,7 @@ export function useTranscript(thread: string): LoadedTranscript {
       early.current.push(...ours);
       return;
     }
-    for (const event of ours) if (event.id) stored.current.push(event);
+    for (const event of ours) if (event.id) keep(stored.current, event);
     setTranscript(builder.current.add(ours));
   });
 

@@ -3,7 +3,8 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { Link, useSearchParams } from "wouter";
 
-import { readLog } from "../../api/log";
+import type { Shape } from "../../api/client";
+import { readLog, type LogQuery } from "../../api/log";
 import type { LiveEvent } from "../../live/connection";
 import { useEvents, useGaps } from "../../live/LiveProvider";
 import { count, formatClock, formatMoment } from "../../ui/format";
@@ -25,7 +26,7 @@ export default function Events(): ReactNode {
     const sought = words.toLowerCase().split(/\s+/).filter(Boolean);
     if (sought.length === 0) return log.events;
     return log.events.filter((event) => {
-      const text = JSON.stringify(event).toLowerCase();
+      const text = searchable(event);
       return sought.every((word) => text.includes(word));
     });
   }, [log.events, words]);
@@ -87,6 +88,18 @@ export default function Events(): ReactNode {
   );
 }
 
+const searched = new WeakMap<LiveEvent, string>();
+
+/** An event as the search reads it, written once: ten thousand are searched with each batch that comes. */
+function searchable(event: LiveEvent): string {
+  let text = searched.get(event);
+  if (text === undefined) {
+    text = JSON.stringify(event).toLowerCase();
+    searched.set(event, text);
+  }
+  return text;
+}
+
 const TYPES = [
   "message", "tool_use", "tool_result", "run.started", "completed", "error", "cancelled", "plan.updated", "usage", "thinking", "delegate.started", "delegate.completed", "delegate.failed",
   "task.created", "task.checkin", "task.evaluated", "task.completed", "task.failed", "approval.requested", "approval.resolved", "tools.changed", "plugin.status",
@@ -114,13 +127,13 @@ function useEventLog(type: string, place: string): EventLog {
   const query = { ...(type ? { type } : {}), ...placeQuery(place), limit: String(PAGE) };
   const first = useQuery({
     queryKey: ["events", "log", type, place],
-    queryFn: ({ signal }) => readLog(query, signal),
+    queryFn: ({ signal }) => readShown(query, signal),
     staleTime: 0,
     gcTime: 0,
   });
   useEffect(() => {
     if (!first.data) return;
-    setEvents(first.data.events.filter(isShown));
+    setEvents(first.data.events);
     setBefore(first.data.before);
     held.current = [];
     setWaiting(0);
@@ -146,13 +159,15 @@ function useEventLog(type: string, place: string): EventLog {
   };
   const loadOlder = (): void => {
     if (!before) return;
+    // What was dropped to make room is read again.
+    const from = events.length < MOST_KEPT ? before : (events.find((event) => event.id)?.id ?? before);
     setBefore(undefined);
-    readLog({ ...query, before }).then(
+    readShown({ ...query, before: from }).then(
       (page) => {
-        setEvents((old) => [...page.events.filter(isShown), ...old]);
+        setEvents((old) => [...page.events, ...old]);
         setBefore(page.before);
       },
-      () => setBefore(before),
+      () => setBefore(from),
     );
   };
   return { events, isLoading: first.isPending, error: first.error, hasOlder: before !== undefined, loadOlder, isPaused, setPaused: pause, waiting };
@@ -161,9 +176,20 @@ function useEventLog(type: string, place: string): EventLog {
 /** Pieces of a text are left out: the message has all of it. */
 const isShown = (event: LiveEvent): boolean => event.type !== "message.delta" && event.type !== "delegate.delta";
 
+const MOST_LOOKS = 20;
+
+/** A page of events that are shown: one of pieces alone is followed by the next. */
+async function readShown(query: LogQuery, signal?: AbortSignal): Promise<Shape<"EventLogPage">> {
+  let page = await readLog(query, signal);
+  for (let looks = 1; page.before && !page.events.some(isShown) && looks < MOST_LOOKS; looks += 1) {
+    page = await readLog({ ...query, before: page.before }, signal);
+  }
+  return { ...page, events: page.events.filter(isShown) };
+}
+
 function append(old: readonly LiveEvent[], more: readonly LiveEvent[]): readonly LiveEvent[] {
   const last = old.findLast((event) => event.id)?.id ?? "";
-  return [...old, ...more.filter((event) => !event.id || event.id > last)].slice(-MOST_KEPT);
+  return [...old, ...more.filter((event) => !event.id || event.id > last)].slice(-Math.max(MOST_KEPT, old.length));
 }
 
 function placeQuery(place: string): Record<string, string> {

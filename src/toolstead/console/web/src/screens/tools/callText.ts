@@ -1,4 +1,5 @@
 /** A call of a tool as somebody would type it elsewhere. */
+import { isExactNumber } from "../../ui/exactJson";
 
 const quote = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
 
@@ -33,6 +34,7 @@ export function writePython(tool: string, input: unknown): string {
 function writeValue(value: unknown): string {
   if (value === null || value === undefined) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
+  if (isExactNumber(value)) return value.rawJSON;
   if (Array.isArray(value)) return `[${value.map(writeValue).join(", ")}]`;
   if (isObject(value)) return `{${Object.entries(value).map(([key, held]) => `${JSON.stringify(key)}: ${writeValue(held)}`).join(", ")}}`;
   return JSON.stringify(value);

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { Link, useRoute } from "wouter";
 
 import { useAccess } from "../../api/access";
+import { parseExactly } from "../../ui/exactJson";
 import { ArgumentsInput } from "../../ui/form/ArgumentsInput";
 import { formatDuration } from "../../ui/format";
 import { Button, Card, Code, Empty, ErrorNotice, Loading, PageHead } from "../../ui/parts";
@@ -152,7 +153,7 @@ function TryOne({ operation, document }: { operation: Operation; document: ApiDo
 function pretty({ type, text }: Answer): string {
   if (!/json/.test(type)) return text;
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    return JSON.stringify(parseExactly(text), null, 2);
   } catch {
     return text;
   }

@@ -1,4 +1,6 @@
 /** The operations of an OpenAPI document, and a form's schema and a request for each. */
+import { isExactNumber } from "../../ui/exactJson";
+
 type Json = Readonly<Record<string, unknown>>;
 
 export interface ApiDocument {
@@ -67,6 +69,8 @@ export function makeSchema(operation: Operation, document: ApiDocument): Record<
   return JSON.parse(JSON.stringify(schema).replaceAll("#/components/schemas/", "#/$defs/")) as Record<string, unknown>;
 }
 
+const writeParameter = (value: unknown): string => (isExactNumber(value) ? value.rawJSON : String(value));
+
 export function writeRequest(operation: Operation, value: unknown): { address: string; init: RequestInit } {
   const given = (typeof value === "object" && value !== null ? value : {}) as Json;
   const query = new URLSearchParams();
@@ -74,10 +78,10 @@ export function writeRequest(operation: Operation, value: unknown): { address: s
   let address = operation.path;
   for (const one of operation.parameters) {
     const said = given[one.name];
-    if (one.in === "path") address = address.replace(`{${one.name}}`, encodeURIComponent(String(said ?? "")));
+    if (one.in === "path") address = address.replace(`{${one.name}}`, encodeURIComponent(writeParameter(said ?? "")));
     else if (said === undefined || said === "" || said === null) continue;
-    else if (one.in === "query") query.set(one.name, String(said));
-    else headers[one.name] = String(said);
+    else if (one.in === "query") query.set(one.name, writeParameter(said));
+    else headers[one.name] = writeParameter(said);
   }
   const body = operation.body ? JSON.stringify(given["body"] ?? {}) : undefined;
   if (body !== undefined) headers["Content-Type"] = "application/json";

@@ -1,6 +1,7 @@
 /** Arguments as a form or as JSON: two views of one value. */
 import { Component, lazy, Suspense, useState, type ReactNode } from "react";
 
+import { parseExactly, simplify } from "../exactJson";
 import { Loading } from "../parts";
 import { Tabs } from "../Tabs";
 
@@ -25,7 +26,7 @@ export function ArgumentsInput({ schema, value, onChange, onSubmit, id }: Argume
     setText(typed);
     let parsed: unknown;
     try {
-      parsed = JSON.parse(typed);
+      parsed = parseExactly(typed);
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
       setProblem(why);
@@ -35,6 +36,7 @@ export function ArgumentsInput({ schema, value, onChange, onSubmit, id }: Argume
     setProblem("");
     onChange(parsed, "");
   };
+  const inForm = simplify(value);
   return (
     <Tabs
       label="How to give the arguments"
@@ -52,10 +54,12 @@ export function ArgumentsInput({ schema, value, onChange, onSubmit, id }: Argume
               <p className="hint-box">It takes no arguments, or any: give them as JSON.</p>
             ) : problem ? (
               <p className="hint-box">The JSON cannot be read, so it cannot be shown as a form: {problem}</p>
+            ) : inForm.lost !== undefined ? (
+              <p className="hint-box">A form cannot keep the number {inForm.lost} exactly: change it as JSON, which sends it as it is written.</p>
             ) : (
               <NoForm>
                 <Suspense fallback={<Loading what="The form" />}>
-                  <SchemaForm id={id} schema={schema} value={value} onChange={(typed) => onChange(typed, "")} onSubmit={onSubmit} />
+                  <SchemaForm id={id} schema={schema} value={inForm.value} onChange={(typed) => onChange(typed, "")} onSubmit={onSubmit} />
                 </Suspense>
               </NoForm>
             ),

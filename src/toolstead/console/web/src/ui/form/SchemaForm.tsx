@@ -1,7 +1,7 @@
 /** A form from a JSON schema; loaded by the screens that need one. */
 import Form from "@rjsf/core";
 import type { IconButtonProps, MultiSchemaFieldTemplateProps, RJSFSchema, UiSchema, UnsupportedFieldProps } from "@rjsf/utils";
-import { useMemo, type ReactNode } from "react";
+import { useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
 
 import { Button } from "../parts";
 import type { IconName } from "../icons";
@@ -82,8 +82,13 @@ export default function SchemaForm(props: {
 }): ReactNode {
   const look = useMemo(() => showDefaults(props.schema), [props.schema]);
   const anything = listAnything(props.schema);
+  const box = useRef<HTMLDivElement>(null);
+  const [isEmpty, setEmpty] = useState(false);
+  // A schema may say much and name no field: `allOf` of conditions, or a pattern of names.
+  useLayoutEffect(() => setEmpty(!box.current?.querySelector("input, select, textarea, button:not([hidden])")));
   return (
-    <>
+    <div ref={box}>
+      {isEmpty && <p className="hint-box">No form can be made of this schema: give the arguments as JSON.</p>}
       <Form
         id={props.id}
         idPrefix={props.id}
@@ -102,7 +107,9 @@ export default function SchemaForm(props: {
       >
         <button type="submit" hidden />
       </Form>
-      {anything.length > 0 && <p className="hint-box">Anything may be given for {anything.join(", ")}, so there is no field for it: give it as JSON.</p>}
-    </>
+      {anything.length > 0 && !isEmpty && (
+        <p className="hint-box">Anything may be given for {anything.join(", ")}, so there is no field for it: give it as JSON.</p>
+      )}
+    </div>
   );
 }
