@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests import machine
+from tests.console.audit import Audit
 from tests.console.stage import Stage, run_stage
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def stage(_shielded_session: None, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_every_shape_of_a_schema_has_a_form_or_says_that_it_has_none(page: Page, stage: Stage, part: int) -> None:
+def test_every_shape_of_a_schema_has_a_form_or_says_that_it_has_none(
+    page: Page, stage: Stage, audit: Audit, part: int
+) -> None:
     tools = [tool["name"] for tool in stage.ask("GET", "/api/tools")["tools"] if tool["name"].startswith("shape")]
     assert len(tools) > 700, "the suite's schemas became tools"
     forms = 0
@@ -78,6 +81,8 @@ def test_every_shape_of_a_schema_has_a_form_or_says_that_it_has_none(page: Page,
         expect(page.get_by_role("textbox", name="Arguments as JSON")).to_be_visible()
         assert page.locator(".problem").count() == 0, name
     assert forms > 20, f"only {forms} have a form"
+    # The library says in the console where it leaves out parts that contradict each other.
+    audit.problems[:] = [one for one in audit.problems if "could not merge subschemas in allOf" not in one]
 
 
 @pytest.mark.parametrize(
