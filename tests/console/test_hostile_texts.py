@@ -235,9 +235,15 @@ async def _add_thread(
     now = time.time()
     first = texts[0]
     run = Run(
-        id=f"run_{id}", thread_id=f"thread_{id}", prompt=first, created_at=now, owner=store.owner,
-        agent=texts[-1][:60], model=texts[len(texts) // 2][:60], runtime="kernel",
-    )  # fmt: skip
+        id=f"run_{id}",
+        thread_id=f"thread_{id}",
+        prompt=first,
+        created_at=now,
+        owner=store.owner,
+        agent=texts[-1][:60],
+        model=texts[len(texts) // 2][:60],
+        runtime="kernel",
+    )
     thread = Thread(id=run.thread_id, created_at=now, title=first, project=str(stage.project))
     message = Message(id=f"msg_{id}", thread_id=thread.id, role="user", content=first, created_at=now)
     await store.accept_message(message, run, thread=thread, events=[create_message_event(message)])

@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests import machine
+from tests.console.audit import Audit
 from tests.console.stage import Stage, run_stage
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.requires("browser", "git", "models", "suite"), pytest.mark.promise("T2")]
 
 OF_A_FILE = 100
+PARTS = 8
 
 
 def read_schemas() -> list[Any]:
@@ -60,12 +62,15 @@ def stage(_shielded_session: None, tmp_path_factory: pytest.TempPathFactory) -> 
         yield running
 
 
-def test_every_shape_of_a_schema_has_a_form_or_says_that_it_has_none(page: Page, stage: Stage) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_shape_of_a_schema_has_a_form_or_says_that_it_has_none(
+    page: Page, stage: Stage, audit: Audit, part: int
+) -> None:
     tools = [tool["name"] for tool in stage.ask("GET", "/api/tools")["tools"] if tool["name"].startswith("shape")]
-    assert len(tools) > 400, "the suite's schemas became tools"
+    assert len(tools) > 700, "the suite's schemas became tools"
     forms = 0
     page.set_default_timeout(10_000)
-    for name in tools:
+    for name in tools[part::PARTS]:
         page.evaluate("(address) => history.pushState(null, '', address)", f"/tools/{name}")
         expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
         if page.get_by_role("tab", name="JSON").get_attribute("aria-selected") != "true":
@@ -75,7 +80,9 @@ def test_every_shape_of_a_schema_has_a_form_or_says_that_it_has_none(page: Page,
             page.get_by_role("tab", name="JSON").click()
         expect(page.get_by_role("textbox", name="Arguments as JSON")).to_be_visible()
         assert page.locator(".problem").count() == 0, name
-    assert forms > 200, f"only {forms} of {len(tools)} have a form"
+    assert forms > 20, f"only {forms} have a form"
+    # The library says in the console where it leaves out parts that contradict each other.
+    audit.problems[:] = [one for one in audit.problems if "could not merge subschemas in allOf" not in one]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ const queries = new QueryClient({
   },
 });
 
-createRoot(document.getElementById("root") as HTMLElement).render(
+// What a boundary catches it shows; the one of the screens also writes it to the console.
+createRoot(document.getElementById("root") as HTMLElement, { onCaughtError: () => undefined }).render(
   <StrictMode>
     <QueryClientProvider client={queries}>
       <LiveProvider>

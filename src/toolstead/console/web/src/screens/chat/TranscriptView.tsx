@@ -7,14 +7,14 @@ import type { Item } from "./transcript";
 import type { LoadedTranscript } from "./useTranscript";
 
 const NEAR_END = 80;
-const LINE = 22;
+const LINE = 18;
 const LINE_LENGTH = 100;
 
-/** About how high an entry will be: the nearer it is, the less is moved when it is measured. */
+/** About how high an entry will be, rather less than more: the nearer it is, the less is moved when it is measured. */
 function estimateHeight(item: Item | undefined): number {
   if (item?.kind !== "message" && item?.kind !== "stream") return 50;
   const lines = item.text.split("\n").reduce((sum, line) => sum + Math.max(Math.ceil(line.length / LINE_LENGTH), 0.4), 0);
-  return 56 + lines * LINE;
+  return 40 + lines * LINE;
 }
 
 /** The transcript; only what is on the screen is in the page. It stays at the end while one is there, and stays put otherwise. */
@@ -22,6 +22,7 @@ export function TranscriptView({ loaded }: { loaded: LoadedTranscript }): ReactN
   const { items } = loaded.transcript;
   const box = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
+  const seen = useRef({ top: 0, height: 0 });
   const [showsEnd, setShowsEnd] = useState(true);
   const firstKey = items[0]?.key;
   const lastKey = items.at(-1)?.key;
@@ -59,7 +60,13 @@ export function TranscriptView({ loaded }: { loaded: LoadedTranscript }): ReactN
     const view = box.current;
     if (!view) return;
     const onScroll = (): void => {
-      isAtEnd.current = view.scrollHeight - view.scrollTop - view.clientHeight < NEAR_END;
+      const { scrollTop: top, scrollHeight: height } = view;
+      // Only who moves up leaves the end: an entry that turns out higher or lower than it was thought does not.
+      const movesUp = top < seen.current.top - 1 && height >= seen.current.height;
+      const isNear = height - top - view.clientHeight < NEAR_END;
+      if (isAtEnd.current && !isNear && !movesUp) view.scrollTop = height;
+      isAtEnd.current = isNear || (isAtEnd.current && !movesUp);
+      seen.current = { top: view.scrollTop, height };
       setShowsEnd(isAtEnd.current);
       if (view.scrollTop < 400 && loaded.hasOlder && !loaded.isLoadingOlder) loaded.loadOlder();
     };

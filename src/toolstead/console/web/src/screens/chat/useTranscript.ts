@@ -21,8 +21,10 @@ export interface LoadedTranscript {
 /** Keeps an event for when older ones are read. Pieces of a text become one, as the server joins them: a text has thousands. */
 function keep(stored: LiveEvent[], event: LiveEvent): void {
   const last = stored.at(-1);
+  const isWhole = event.type === "message" && event.data["role"] === "assistant" && last?.type === "message.delta" && event.runId === last.runId;
   const joins = last?.type === "message.delta" && event.type === last.type && event.runId === last.runId && event.data["attempt"] === last.data["attempt"];
   if (joins) stored[stored.length - 1] = { ...event, data: { ...event.data, text: `${String(last.data["text"])}${String(event.data["text"])}` } };
+  else if (isWhole) stored[stored.length - 1] = event; // it has the text of its pieces
   else stored.push(event);
 }
 

@@ -1,9 +1,10 @@
 /** Arguments as a form or as JSON: two views of one value. */
-import { Component, lazy, Suspense, useState, type ReactNode } from "react";
+import { Component, lazy, Suspense, useMemo, useState, type ReactNode } from "react";
 
 import { parseExactly, simplify } from "../exactJson";
 import { Loading } from "../parts";
 import { Tabs } from "../Tabs";
+import { explainNoForm } from "./formable";
 
 const SchemaForm = lazy(() => import("./SchemaForm"));
 
@@ -37,6 +38,7 @@ export function ArgumentsInput({ schema, value, onChange, onSubmit, id }: Argume
     onChange(parsed, "");
   };
   const inForm = simplify(value);
+  const why = useMemo(() => explainNoForm(schema), [schema]);
   return (
     <Tabs
       label="How to give the arguments"
@@ -52,6 +54,8 @@ export function ArgumentsInput({ schema, value, onChange, onSubmit, id }: Argume
           panel: () =>
             !hasForm(schema) ? (
               <p className="hint-box">It takes no arguments, or any: give them as JSON.</p>
+            ) : why ? (
+              <p className="hint-box">No form can be made of this schema, because {why}: give the arguments as JSON.</p>
             ) : problem ? (
               <p className="hint-box">The JSON cannot be read, so it cannot be shown as a form: {problem}</p>
             ) : inForm.lost !== undefined ? (
