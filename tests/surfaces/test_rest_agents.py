@@ -94,7 +94,7 @@ async def test_of_each_tool_an_agent_says_whether_it_sees_it_or_in_a_sentence_wh
         assert found["file-reader"] == "Not named by `tools` of the agent reviewer."
         assert found["workspace-info"] == "Switched off with `toolstead tools disable`."
         assert found["sum"] == "It is a custom tool of the agent writer, which alone sees it."
-        assert found["broken"].startswith("Not in use: broken.json:1:")
+        assert found["broken"].startswith("Not offered: broken.json:1:")
         found = await explain("main/tools")
         assert found["delegate_agent"] is True
         assert found["delegation__checkin"] == "Only an agent that works on a delegated task sees it."
