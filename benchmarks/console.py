@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -74,6 +75,7 @@ class Server:
 
 def main() -> int:
     asked = _read_arguments()
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # through every `with`: what was started ends
     load = Load(messages=500, runs=100, events=2_000, minutes=0.5) if asked.quick else Load()
     load.minutes = asked.minutes or load.minutes
     about = f"{time.strftime('%Y-%m-%d')}, toolstead {subject.installed_version()} (files {subject.mark()})"

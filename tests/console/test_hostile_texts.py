@@ -173,7 +173,7 @@ def test_no_page_of_a_tool_an_agent_or_a_run_runs_what_its_author_wrote(hostile:
     ]
     agents = ["/agents/hostile"]
     runs = [f"/runs/run_{number:04}" for number in range(12)]
-    files = ["/editor/hostile1.json", "/plugins/hostile"]
+    files = ["/editor/hostile1", "/plugins/hostile"]
     assert len(tools) >= 30, "the others are quarantined"
     for address in (*tools, *agents, *runs, *files):
         _open(hostile, address)
@@ -305,9 +305,9 @@ def _write_files(stage: Stage, attacks: Sequence[str]) -> None:
         (stage.config / "agents" / f"{name}.md").write_text(
             f"---\ndescription: {json.dumps(text)}\nmodel: [\n---\n{text}", encoding="utf-8"
         )
-    front = {"name": "hostile", "description": attacks[0]}
-    body = "\n\n".join(attacks[:60])
-    (stage.config / "agents" / "hostile.md").write_text(f"---\n{json.dumps(front)}\n---\n{body}", encoding="utf-8")
+    front = f"name: hostile\ndescription: {json.dumps(attacks[0])}"
+    body = "\n\n".join(text for text in attacks[:120] if text.isprintable())
+    (stage.config / "agents" / "hostile.md").write_text(f"---\n{front}\n---\n{body}", encoding="utf-8")
     (stage.config / "plugins" / "hostile.py").write_text(_PLUGIN.format(texts=attacks[:6]), encoding="utf-8")
     project = stage.project / ".toolstead"
     (project / "tools").mkdir(parents=True, exist_ok=True)
