@@ -35,8 +35,9 @@ async def claim_descriptors() -> AsyncGenerator[tuple[int, int]]:
     os.dup2(nothing, 0)
     os.dup2(nothing if sys.__stderr__ is None else 2, 1)
     os.close(nothing)
-    if isinstance(sys.__stdout__, io.TextIOWrapper):
-        sys.__stdout__.reconfigure(line_buffering=True)  # a print is seen at once, as on stderr
+    for stream in (sys.stdout, sys.__stdout__):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)  # a print is seen at once, as on stderr
     try:
         yield wires
     finally:

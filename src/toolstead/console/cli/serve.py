@@ -65,8 +65,9 @@ def serve(
     With FILE.py, serve the tools and plugins of that Python file alone. The log goes to stderr; with -v it has a line
     for each call. Probes ask /livez and /readyz, Prometheus /metrics.
     """
-    if isinstance(sys.__stdout__, io.TextIOWrapper):  # what tools print is read while this runs, in a file too
-        sys.__stdout__.reconfigure(line_buffering=True)
+    for stream in (sys.stdout, sys.__stdout__):
+        if isinstance(stream, io.TextIOWrapper):  # what tools print is read while this runs, in a file too
+            stream.reconfigure(line_buffering=True)
     try:
         from uvloop import new_event_loop
     except ImportError:  # not made for every platform
