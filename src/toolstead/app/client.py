@@ -453,8 +453,7 @@ async def open_client(
         known = servers.find_url(url)
         # A server's token is never sent to another address: that one gets the token of the settings, or none.
         given = os.environ.get("TOOLSTEAD_TOKEN", "")  # which a person gave, so it counts before one that was found
-        known_token = known.token if known is not None else ""
-        token = given if given not in ("", "auto") else known_token or read_token()
+        token = given if given not in ("", "auto") else (known.token if known else "") or read_token()
         async with aclosing(HttpClient(url, token)) as client:
             yield client
             return
@@ -496,7 +495,5 @@ def _find_causes(error: BaseException | None) -> list[BaseException]:
     if error is None:
         return []
     several: Any = getattr(error, "exceptions", None)  # of an exception group
-    return [
-        error,
-        *(cause for one in several or (error.__cause__ or error.__context__,) for cause in _find_causes(one)),
-    ]
+    below = several or (error.__cause__ or error.__context__,)
+    return [error, *(cause for one in below for cause in _find_causes(one))]

@@ -28,7 +28,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, threading.Thread]]:
     made: list[tuple[str, threading.Thread]] = []
     usual = adapter.connect
 
-    def connect(name: str, lookup: Any) -> Any:
+    def connect(name: str, lookup: Any, **_: object) -> Any:
         made.append((name, threading.current_thread()))
         return usual(name, lookup)
 
