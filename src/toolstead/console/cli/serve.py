@@ -61,7 +61,7 @@ def serve(
 ) -> int:
     """Serve the tools over HTTP: the console at /, REST at /api, MCP at /mcp, the documentation at /docs.
 
-    The address of the console that a terminal shows has the rights of this server's owner: give it to nobody else.
+    The address of the console that a terminal shows has the rights of this server's owner: keep it to yourself.
     With FILE.py, serve the tools and plugins of that Python file alone. The log goes to stderr; with -v it has a line
     for each call. Probes ask /livez and /readyz, Prometheus /metrics.
     """

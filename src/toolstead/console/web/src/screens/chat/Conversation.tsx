@@ -3,7 +3,7 @@ import { useState, type ReactNode } from "react";
 import { Link } from "wouter";
 
 import { useAccess } from "../../api/access";
-import { api, take } from "../../api/client";
+import { api, Problem, take } from "../../api/client";
 import { Button, ErrorNotice, Loading } from "../../ui/parts";
 import { Status } from "../../ui/Status";
 import { ApprovalCard } from "../approvals/ApprovalCard";
@@ -19,6 +19,13 @@ export function Conversation({ thread }: { thread: string }): ReactNode {
     queryKey: ["threads", thread],
     queryFn: () => take(api.GET("/api/threads/{id}", { params: { path: { id: thread }, query: { limit: "1" } } })),
   });
+  if (about.error instanceof Problem && about.error.status === 404) {
+    return (
+      <div className="page">
+        <ErrorNotice error={new Problem(404, "There is no such conversation", "It was deleted, or its address is wrong: the others are in the list.")} />
+      </div>
+    );
+  }
   return (
     <>
       <header className="chat-head row">

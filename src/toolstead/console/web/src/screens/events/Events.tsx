@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
-import { Link, useSearchParams } from "wouter";
+import { Link } from "wouter";
 
 import type { Shape } from "../../api/client";
 import { readLog, type LogQuery } from "../../api/log";
@@ -9,6 +9,7 @@ import type { LiveEvent } from "../../live/connection";
 import { useEvents, useGaps } from "../../live/LiveProvider";
 import { count, formatClock, formatMoment } from "../../ui/format";
 import { Button, ErrorNotice, Json, Loading, PageHead } from "../../ui/parts";
+import { useFilter } from "../../ui/useFilter";
 import "./events.css";
 
 const PAGE = 500;
@@ -16,7 +17,7 @@ const MOST_KEPT = 10_000;
 const ROW = 28;
 
 export default function Events(): ReactNode {
-  const [filter, setFilter] = useSearchParams();
+  const [filter, change] = useFilter();
   const type = filter.get("type") ?? "";
   const place = filter.get("in") ?? "";
   const [words, setWords] = useState("");
@@ -30,13 +31,6 @@ export default function Events(): ReactNode {
       return sought.every((word) => text.includes(word));
     });
   }, [log.events, words]);
-  const change = (key: string, value: string): void =>
-    setFilter((old) => {
-      const next = new URLSearchParams(old);
-      if (value) next.set(key, value);
-      else next.delete(key);
-      return next;
-    }, { replace: true });
   return (
     <div className="page full events">
       <PageHead

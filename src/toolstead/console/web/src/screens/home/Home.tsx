@@ -73,7 +73,7 @@ function Waiting(): ReactNode {
   );
 }
 
-/** Files that are kept out: the tools of the others go on, and nobody would notice. */
+/** Files that are kept out: the tools of the others go on, so this is easily missed. */
 function Problems(): ReactNode {
   const { data } = useQuery({ queryKey: ["tools"], queryFn: () => take(api.GET("/api/tools")) });
   if (!data || data.quarantined.length === 0) return null;

@@ -1,16 +1,17 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { Link, useSearchParams } from "wouter";
+import { Link } from "wouter";
 
 import { api, take } from "../../api/client";
 import { Button, Card, Empty, ErrorNotice, Loading, PageHead } from "../../ui/parts";
+import { useFilter } from "../../ui/useFilter";
 import { RunRows } from "../home/Home";
 
 const PAGE = 50;
 const STATES = ["running", "queued", "completed", "failed", "timeout", "cancelled", "stopped", "lost"] as const;
 
 export function RunList(): ReactNode {
-  const [filter, setFilter] = useSearchParams();
+  const [filter, change] = useFilter();
   const status = filter.get("status") ?? "";
   const all = filter.get("all") === "true";
   const { data, error, isPending, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery({
@@ -25,13 +26,6 @@ export function RunList(): ReactNode {
     getNextPageParam: (last) => last.next,
   });
   const runs = data?.pages.flatMap((page) => page.runs) ?? [];
-  const change = (key: string, value: string): void =>
-    setFilter((old) => {
-      const next = new URLSearchParams(old);
-      if (value) next.set(key, value);
-      else next.delete(key);
-      return next;
-    }, { replace: true });
   return (
     <div className="page">
       <PageHead title="Runs" about="Each answer of an agent is a run; those that it starts are below it." />

@@ -1,4 +1,4 @@
-/** A call of a tool as somebody would type it elsewhere. */
+/** A call of a tool as it is typed elsewhere. */
 import { isExactNumber } from "../../ui/exactJson";
 
 const quote = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);

@@ -11,7 +11,7 @@ import { say } from "../../ui/toast";
 
 const WORDS: Readonly<Record<string, readonly [string, string]>> = {
   nothing: ["idle", "This project brings no files of its own: there is nothing to approve."],
-  waiting: ["waiting", "This project brings files that nobody has approved here: they are left out until you do."],
+  waiting: ["waiting", "This project brings files that are not approved here: they are left out until you approve them."],
   trusted: ["completed", "You approved these files, and exactly these bytes are used."],
   changed: ["waiting", "Files changed since you approved them: the approved ones are used until you approve the new ones."],
   refused: ["failed", "These files cannot be approved as they are."],
@@ -21,6 +21,7 @@ export default function Trust(): ReactNode {
   const { mayWrite, known, login } = useAccess();
   const queries = useQueryClient();
   const [asks, setAsks] = useState(false);
+  // Not on a timer: what a person approves is what stands here while they read; the server refuses anything else.
   const { data, error, isPending, refetch } = useQuery({ queryKey: ["trust"], queryFn: () => take(api.GET("/api/trust")), enabled: mayWrite });
   const decide = useMutation({
     mutationFn: (decision: "approve" | "revoke") => take(api.POST("/api/trust", { body: { decision, ...(data?.digest ? { digest: data.digest } : {}) } })),
